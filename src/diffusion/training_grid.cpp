@@ -30,6 +30,9 @@ std::vector<double> grid_of(const GridConfig& config, int64_t num_steps) {
     sigmas.push_back(static_shift(config.shift, 1.0 + (last - 1.0) * share));
   }
   if (config.terminal > 0) stretch_to(config.terminal, sigmas);
+  if (config.in_thousandths) {
+    for (auto& sigma : sigmas) sigma = std::round(sigma * kNumTimesteps) / kNumTimesteps;
+  }
   return sigmas;
 }
 

@@ -10,6 +10,7 @@ struct GridConfig {
   double shift = 3.0;           ///< s of static_shift; an exponential shift by mu has s = e^mu
   double last = 0.003 / 1.002;  ///< where the line ends, before the shift; 0: one step above 0
   double terminal = 0;          ///< 0: nothing is stretched
+  bool in_thousandths = false;  ///< whether sigmas are brought to whole thousandths
   /// The timestep_sampling of which the grid has quantiles, for a picture of 1024 by 1024 in tokens of 16 by 16 pixels, in place of all
   /// that; null: none.
   const char* quantiles_of = nullptr;

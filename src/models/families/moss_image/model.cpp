@@ -70,7 +70,7 @@ MossImageModel::MossImageModel(const ModelFiles& files, const ModelOptions& opti
   left_out();  // so that a block that there is not is refused before anything is encoded
   auto sampling = flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false});
   sampling.ends_at_least = sampling.in_thousandths = true;
-  process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = 1, .last = 0.001});
+  process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = 1, .last = 0.001, .in_thousandths = true});
 }
 
 // All programs have our paths: ai-toolkit, ComfyUI and KohakuMoss behind "diffusion_model.", SimpleTuner behind "transformer.".
