@@ -31,7 +31,8 @@ std::vector<double> grid_of(const GridConfig& config, int64_t num_steps) {
   }
   if (config.terminal > 0) stretch_to(config.terminal, sigmas);
   if (config.in_thousandths) {
-    for (auto& sigma : sigmas) sigma = std::round(sigma * kNumTimesteps) / kNumTimesteps;
+    constexpr double kHalf = 0.5 + 1e-6;  // a half goes up, as it does in fp32
+    for (auto& sigma : sigmas) sigma = std::floor(sigma * kNumTimesteps + kHalf) / kNumTimesteps;
   }
   return sigmas;
 }
