@@ -16,9 +16,8 @@ struct SmallFamily {
   /// Its data below tests/golden: four pictures or clips.
   struct Rows {
     std::string metadata = "pipeline/pictures/metadata.csv";
-    int64_t num_frames = 1;                 ///< of clips
-    std::vector<std::string> words = {};    ///< further words that name them
-    std::vector<std::string> options = {};  ///< of the model, whatever a run reads
+    int64_t num_frames = 1;               ///< of clips
+    std::vector<std::string> words = {};  ///< further words that name them
   };
   Rows rows = {};
   std::string model_of = "";        ///< the row whose model it is, with data of another kind; "": it has its own
@@ -49,7 +48,6 @@ struct SmallFamily {
     const auto assets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
     std::vector<std::string> words{"--model", folder().string()};
     for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
-    words.insert(words.end(), rows.options.begin(), rows.options.end());
     return words;
   }
   /// Its data: four pictures, pictures of three layers, or clips.
@@ -105,8 +103,7 @@ inline const std::vector<SmallFamily>& small_families() {
        .height = 32,
        .rows = {"minimax_h3_references/metadata.json",
                 22,
-                {"--extra_inputs", "input_audio,references"},
-                {"--reference_pixels", "2048"}},  // of the released size a small model would see hours
+                {"--extra_inputs", "input_audio,references", "--reference_pixels", "2048"}},  // else a small model would see hours
        .model_of = "minimax_h3",
        .keeps_time_in_fp32 = true},
       {.name = "ltx2", .parts = {"transformer", "text_encoder", "connectors", "vae"}, .height = 64, .makes_few_tokens = true},
