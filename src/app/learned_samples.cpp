@@ -8,6 +8,7 @@
 
 #include "base/count.h"
 #include "base/input_error.h"
+#include "base/shortened.h"
 #include "records/sample_losses.h"
 
 namespace burnish::app {
@@ -38,18 +39,11 @@ bool is_known_by_heart(const SampleLosses& sample) { return sample.noisy_distanc
 /// Says a difference of logarithms as a share of the loss: "+35 %".
 std::string percent(double difference) { return fmt::format("{:+.0f} %", 100 * (std::exp(difference) - 1)); }
 
-std::string shortened(const std::string& text) {
-  constexpr size_t kMost = 60;
-  if (text.size() <= kMost) return text;
-  auto end = kMost;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a character
-  return text.substr(0, end) + "...";
-}
-
 std::string line_of(const Learned& learned, const SampleLosses& sample, double difference, int64_t num_visits) {
+  constexpr size_t kShown = 60;  // of a caption
   const auto named = learned.sample(sample.row);
   return fmt::format("{:>8}  {:>9}  {}  \"{}\"\n", percent(difference), count_of(num_visits, "visit"),
-                     named.file.empty() ? fmt::format("row {}", named.row) : named.file, shortened(named.caption));
+                     named.file.empty() ? fmt::format("row {}", named.row) : named.file, shortened(named.caption, kShown));
 }
 
 std::string lines_of(const Learned& learned, std::vector<SampleLosses> samples, int64_t most, double SampleLosses::*difference,

@@ -12,6 +12,7 @@
 #include "base/escapes.h"
 #include "base/input_error.h"
 #include "base/overloaded.h"
+#include "base/shortened.h"
 #include "base/text.h"
 #include "base/typed_path.h"
 #include "config/named_file.h"
@@ -42,11 +43,7 @@ std::string shown(const toml::node& node) {
   std::ostringstream text;
   text << toml::toml_formatter(node);
   constexpr size_t kLongest = 60;
-  auto whole = one_line(text.str());
-  if (whole.size() <= kLongest) return whole;
-  auto end = kLongest;
-  while ((static_cast<unsigned char>(whole[end]) & 0xC0) == 0x80) --end;  // no half of a character
-  return whole.substr(0, end) + "...";
+  return shortened(one_line(text.str()), kLongest);
 }
 
 /// The node as T, of which it must be already: no number becomes a truth value, no fraction a whole number.

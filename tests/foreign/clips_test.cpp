@@ -1,12 +1,13 @@
 // Settings of Wan in other programs: which frames of a clip are trained, and which of two experts.
 #include <gmock/gmock.h>
 
-#include "foreign/program.h"
-#include "tests/foreign/run_options.h"
+#include "tests/foreign/imported.h"
 
 using namespace burnish;
 using foreign::Settings;
 using foreign::Value;
+using test::Imported;
+using test::imported;
 using test::RunOptions;
 using testing::Contains;
 using testing::HasSubstr;
@@ -14,36 +15,20 @@ using testing::Not;
 
 namespace {
 
-struct Result {
-  std::map<std::string, std::string> values;  ///< of options that are not as they are by themselves
-  foreign::Import said;
-};
-
-Result imported(const foreign::Program& program, const std::string& json) {
-  RunOptions options;
-  Result result;
-  foreign::apply(program.table(), Settings(Value::parse(json)), true, options.fields, result.said);
-  static const auto untouched = RunOptions().values();
-  for (const auto& [name, text] : options.values()) {
-    if (text != untouched.at(name)) result.values[name] = text;
-  }
-  return result;
-}
-
-Result of_musubi(const std::string& more) {
+Imported of_musubi(const std::string& more) {
   return imported(foreign::musubi(),
                   R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "clips")" + more + "}");
 }
-Result of_diffusion_pipe(const std::string& dataset, const std::string& more = "") {
+Imported of_diffusion_pipe(const std::string& dataset, const std::string& more = "") {
   return imported(foreign::diffusion_pipe(),
                   R"({"model": {"type": "wan", "ckpt_path": "w"}, "dataset": {"path": "clips")" + dataset + "}" + more + "}");
 }
-Result of_ai_toolkit(const std::string& arch, const std::string& dataset, const std::string& model = "") {
+Imported of_ai_toolkit(const std::string& arch, const std::string& dataset, const std::string& model = "") {
   return imported(foreign::ai_toolkit(), R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": ")" +
                                              arch + "\"" + model + R"(}, "dataset": {"folder_path": "clips")" + dataset + "}}");
 }
 
-std::string value(const Result& result, const std::string& option) {
+std::string value(const Imported& result, const std::string& option) {
   auto it = result.values.find(option);
   auto text = it == result.values.end() ? "" : it->second;
   return text.starts_with('"') ? Value::parse(text).get<std::string>() : text;

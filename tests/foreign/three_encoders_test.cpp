@@ -1,51 +1,36 @@
 // Settings of Stable Diffusion 3.5 in other programs: three text encoders, how times are drawn, and how errors count.
 #include <gmock/gmock.h>
 
-#include "foreign/program.h"
-#include "tests/foreign/run_options.h"
+#include "tests/foreign/imported.h"
 
 using namespace burnish;
 using foreign::Settings;
 using foreign::Value;
-using test::RunOptions;
+using test::Imported;
+using test::imported;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
 namespace {
 
-struct Result {
-  std::map<std::string, std::string> values;  ///< of options that are not as they are by themselves
-  foreign::Import said;
-  std::string operator[](const std::string& option) const {
-    auto it = values.find(option);
-    auto text = it == values.end() ? "" : it->second;
-    return text.starts_with('"') ? Value::parse(text).get<std::string>() : text;
-  }
-};
-
-Result imported(const foreign::Program& program, const std::string& json) {
-  RunOptions options;
-  Result result;
-  foreign::apply(program.table(), Settings(Value::parse(json)), true, options.fields, result.said);
-  static const auto untouched = RunOptions().values();
-  for (const auto& [name, text] : options.values()) {
-    if (text != untouched.at(name)) result.values[name] = text;
-  }
+/// Nothing of it is a model that is not trained here.
+Imported imported_known(const foreign::Program& program, const std::string& json) {
+  auto result = imported(program, json);
   EXPECT_THAT(result.said.not_carried, Not(Contains(HasSubstr("not trained here")))) << json;
   return result;
 }
 
-Result of_kohya(const std::string& more, const std::string& script = "sd3_train_network.py") {
-  return imported(foreign::kohya(), R"({"script": ")" + script + R"(", "pretrained_model_name_or_path": "sd3.5_medium.safetensors")" +
-                                        (script == "sd3_train.py" ? "" : R"(, "network_module": "networks.lora_sd3")") + more + "}");
+Imported of_kohya(const std::string& more, const std::string& script = "sd3_train_network.py") {
+  return imported_known(foreign::kohya(), R"({"script": ")" + script + R"(", "pretrained_model_name_or_path": "sd3.5_medium.safetensors")" +
+                                              (script == "sd3_train.py" ? "" : R"(, "network_module": "networks.lora_sd3")") + more + "}");
 }
-Result of_onetrainer(const std::string& more) {
-  return imported(foreign::onetrainer(),
-                  R"({"training_method": "LORA", "model_type": "STABLE_DIFFUSION_35", "base_model_name": "x")" + more + "}");
+Imported of_onetrainer(const std::string& more) {
+  return imported_known(foreign::onetrainer(),
+                        R"({"training_method": "LORA", "model_type": "STABLE_DIFFUSION_35", "base_model_name": "x")" + more + "}");
 }
-Result of_simpletuner(const std::string& more) {
-  return imported(foreign::simpletuner(), R"({"model_family": "sd3", "model_type": "lora")" + more + "}");
+Imported of_simpletuner(const std::string& more) {
+  return imported_known(foreign::simpletuner(), R"({"model_family": "sd3", "model_type": "lora")" + more + "}");
 }
 
 }  // namespace
@@ -123,7 +108,7 @@ TEST(ThreeEncodersOfSimpleTuner, AreFrozen) {
 }
 
 TEST(ThreeEncodersOfDiffusionPipe, AreFrozen) {
-  auto run = imported(foreign::diffusion_pipe(), R"({"model": {"type": "sd3", "diffusers_path": "sd35", "dtype": "bfloat16",
+  auto run = imported_known(foreign::diffusion_pipe(), R"({"model": {"type": "sd3", "diffusers_path": "sd35", "dtype": "bfloat16",
       "timestep_sample_method": "logit_normal", "shift": 3}, "adapter": {"type": "lora", "rank": 16}})");
   EXPECT_EQ(run["lora_target_modules"], "transformer_blocks\\..*");
   EXPECT_EQ(run["lora_base_model"], "dit");

@@ -48,7 +48,7 @@ struct StepReport {
   std::optional<double> raw_loss;         ///< the loss before weighting: comparable between steps, and with a validation loss
   double data_seconds = 0;                ///< seconds of these for fetching what is kept and drawing noise
   std::vector<LossBin> by_time;           ///< losses by equal stretches from no noise to noise alone; none where samples have no time
-  std::vector<VisitLoss> visits;          ///< by their places in the step; none where samples have no time
+  std::vector<VisitLoss> visits;          ///< of all processes, in their order; none where samples have no time
   std::map<std::string, double> logged;   ///< other values that the objective has logged
   std::optional<double> learned_rate;     ///< the rate that an optimizer found which finds its rate itself
   std::optional<double> validation_loss;  ///< loss of held-out samples, where a hook measured it after this step

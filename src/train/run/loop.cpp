@@ -61,16 +61,19 @@ struct Counting {
   std::vector<Objective::Counted> by_time;  ///< none where samples have no time of their own
   std::vector<double> shares;               ///< shares of the step's loss that they would have without weights
   std::vector<int64_t> rows;
-  std::vector<int64_t> places;  ///< places that they have among all visits of the step
-  int64_t num_places = 0;       ///< the number of these, of all processes
+  std::vector<int64_t> numbers;  ///< their numbers among all visits of the step
+  int64_t num_visits = 0;        ///< the visits of the step, of all processes
 };
 
-/// Puts the losses of a step's samples in their places among all visits of the step, of which other processes have some.
+/// Returns the visits of a step, of all processes.
+int64_t visits_a_step(const Course& course) { return course.num_visits() / course.num_steps(); }
+
+/// Puts the losses of a step's samples where they stand among all visits of the step, of which other processes have some.
 std::vector<VisitLoss> visits_of(std::span<const double> losses, const Counting& counting) {
   if (counting.by_time.empty()) return {};
-  std::vector<VisitLoss> visits(static_cast<size_t>(counting.num_places));
+  std::vector<VisitLoss> visits(static_cast<size_t>(counting.num_visits));
   for (size_t i = 0; i < losses.size(); ++i)
-    visits.at(static_cast<size_t>(counting.places.at(i))) = {counting.rows.at(i), counting.by_time.at(i).share, losses[i]};
+    visits.at(static_cast<size_t>(counting.numbers.at(i))) = {counting.rows.at(i), counting.by_time.at(i).share, losses[i]};
   return visits;
 }
 
@@ -124,13 +127,12 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
   auto& trainee = training.trainee;
   const auto num_batches = training.course.batches_per_step();
   const auto num_places = training.settings.step.division.num_places;  // of which the first counts for all
-  const auto visits_a_batch = training.course.num_visits() / training.course.num_batches();
-  counting.num_places = num_batches * visits_a_batch;
+  counting.num_visits = visits_a_step(training.course);
   BatchId id{.number = trainee.progress.batch};
   auto next = [&] {
     auto start = Clock::now();
     auto batch = training.batch(id);
-    const auto first = (id.number - trainee.progress.batch) * visits_a_batch + batch.part.first;
+    const auto first = (id.number - trainee.progress.batch) * counting.num_visits / num_batches + batch.part.first;
     id = train::next(id, batch.part);
     if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
     report.data_seconds += seconds_since(start);
@@ -141,7 +143,7 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
     counting.shares.insert(counting.shares.end(), batch.samples.size(), share);
     for (int64_t i = 0; i < std::ssize(batch.rows); ++i) {
       counting.rows.push_back(batch.rows[static_cast<size_t>(i)]);
-      counting.places.push_back(first + i);
+      counting.numbers.push_back(first + i);
     }
     return batch;
   };
@@ -230,8 +232,7 @@ Taken step(const Training& training, bool& stops) {
     if (!is_read) break;
     on_the_way.read(report);
     look_around(training, report, stops);
-    const auto num_visits = training.course.num_visits() / training.course.num_steps();
-    where = sum_over_processes(training.world, trainee.reduction.get(), num_visits, report, stops);
+    where = sum_over_processes(training.world, trainee.reduction.get(), visits_a_step(training.course), report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (is_read) require_finite(report, where, trainee);
   if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);

@@ -8,6 +8,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
+#include "tests/integration/sound_drawn.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -51,19 +52,7 @@ TEST(Ltx2ClipsParity, Checkpointed) { expect_trained("sounding", kHeard + "--use
 TEST(Ltx2ClipsParity, ASoundThatCountsHalf) { expect_trained("half", kHeard + "--sound_loss_weight 0.5"); }
 TEST(Ltx2ClipsParity, SilentClips) { expect_trained("silent", ""); }
 
-TEST_F(Ltx2Clips, AreDrawnWithSoundAsByDiffusers) {
-  auto expected = expected_in(kClips);
-  io::save_safetensors(at("noise.safetensors"),
-                       {{"noise", expected.tensor("noise")}, {"audio_latents_noise", expected.tensor("audio_latents_noise")}});
-  run_ok("sample " + ltx2_model() + kLtx2Size +
-         "--prompt 'red apple' --prompt 'tree of the north, a cat face, smiling, a red apple on the tree, and a cat on it' --num_frames 9 "
-         "--num_inference_steps 4 --noise " +
-         quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
-         quoted(at("drawn")));
-  auto drawn = io::SafetensorsFile::open(at("latents.safetensors"));
-  EXPECT_LE(relative_error(drawn->tensor("latents"), expected.tensor("latents.plain")), tolerance(1e-5));
-  EXPECT_LE(relative_error(drawn->tensor("audio_latents"), expected.tensor("audio_latents.plain")), tolerance(1e-5));
-}
+TEST_F(Ltx2Clips, AreDrawnWithSoundAsByDiffusers) { expect_drawn_with_sound(at(""), kClips, ltx2_model() + kLtx2Size + "--num_frames 9 "); }
 
 TEST_F(Ltx2Clips, SoundIsInTheFileThatIsDrawn) {
   sample("--num_frames 9");

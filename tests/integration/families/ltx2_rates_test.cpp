@@ -8,6 +8,7 @@
 #include "tests/integration/families/minimax_h3.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
+#include "tests/integration/sound_drawn.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -45,17 +46,7 @@ TEST(Ltx2RatesParity, TrainsAtTheRateOfItsClips) {
 }
 
 TEST_F(Ltx2Rates, ClipsAreDrawnAtTheRateThatTheyPlayAt) {
-  auto expected = expected_in(kRates);
-  io::save_safetensors(at("noise.safetensors"),
-                       {{"noise", expected.tensor("noise")}, {"audio_latents_noise", expected.tensor("audio_latents_noise")}});
-  run_ok("sample " + ltx2_model() + kLtx2Size + kAtTwelve +
-         "--prompt 'red apple' --prompt 'tree of the north, a cat face, smiling, a red apple on the tree, and a cat on it' --num_frames 9 "
-         "--num_inference_steps 4 --noise " +
-         quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
-         quoted(at("drawn")));
-  auto drawn = io::SafetensorsFile::open(at("latents.safetensors"));
-  EXPECT_LE(relative_error(drawn->tensor("latents"), expected.tensor("latents.plain")), tolerance(1e-5));
-  EXPECT_LE(relative_error(drawn->tensor("audio_latents"), expected.tensor("audio_latents.plain")), tolerance(1e-5));
+  expect_drawn_with_sound(at(""), kRates, ltx2_model() + kLtx2Size + kAtTwelve + "--num_frames 9 ");
   const auto clip = data::look_at_clip((at("drawn") / "0000.mp4").string());
   EXPECT_NEAR(static_cast<double>(clip.duration.num) / static_cast<double>(clip.duration.den), 0.75, 1e-3);
   EXPECT_NEAR(static_cast<double>(data::decode_sound(at("drawn") / "0000.mp4", {}, 16000, 2).size(1)), 12000, 1100);

@@ -10,6 +10,7 @@
 #include "tests/integration/families/minimax_h3.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
+#include "tests/integration/sound_drawn.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -81,17 +82,7 @@ TEST_F(MiniMaxH3Clips, SoundAlone) {
 }
 
 TEST_F(MiniMaxH3Clips, AreDrawnWithSoundAsByDiffusers) {
-  auto expected = expected_in(kClips);
-  io::save_safetensors(at("noise.safetensors"),
-                       {{"noise", expected.tensor("noise")}, {"audio_latents_noise", expected.tensor("audio_latents_noise")}});
-  run_ok("sample " + minimax_h3_model() + kMiniMaxH3Size +
-         "--prompt 'red apple' --prompt 'tree of the north, a cat face, smiling, a red apple on the tree, and a cat on it' --num_frames 22 "
-         "--num_inference_steps 4 --noise " +
-         quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
-         quoted(at("drawn")));
-  auto drawn = io::SafetensorsFile::open(at("latents.safetensors"));
-  EXPECT_LE(relative_error(drawn->tensor("latents"), expected.tensor("latents.plain")), tolerance(1e-5));
-  EXPECT_LE(relative_error(drawn->tensor("audio_latents"), expected.tensor("audio_latents.plain")), tolerance(1e-5));
+  expect_drawn_with_sound(at(""), kClips, minimax_h3_model() + kMiniMaxH3Size + "--num_frames 22 ");
 }
 
 TEST_F(MiniMaxH3Clips, SoundIsInTheFileThatIsDrawn) {
