@@ -49,7 +49,9 @@ LocalServer::LocalServer(const char* verb, const std::string& address, int64_t p
     : http_(server_of(verb, certificate)), num_threads_(num_threads) {
   if (port < 0 || port > 65535) config_error(verb, "port must be from 0 to 65535, not {}", port);
   // The library would share the port with another program that shares it too.
-  http_->set_socket_options([](socket_t socket) {
+  socket_t listening = INVALID_SOCKET;
+  http_->set_socket_options([&listening](socket_t socket) {
+    listening = socket;
     int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
@@ -58,6 +60,9 @@ LocalServer::LocalServer(const char* verb, const std::string& address, int64_t p
   if (port == 0) port_ = http_->bind_to_any_port(address);
   else if (http_->bind_to_port(address, static_cast<int>(port))) port_ = static_cast<int>(port);
   if (port_ <= 0) config_error(verb, "port {} of {} cannot be had, another program may use it; --port 0 takes a free one", port, address);
+  // The library lets five connections wait; one more would be dropped in silence and tried again only after seconds.
+  ::listen(listening, SOMAXCONN);
+  http_->set_socket_options(nullptr);
 }
 
 LocalServer::~LocalServer() = default;

@@ -186,8 +186,7 @@ TEST_F(ServerTest, ManyOpenPagesLeaveRoomForOthers) {
   }
   for (int i = 0; i < 20; ++i) {
     auto page = client_->Get("/");
-    ASSERT_TRUE(page) << i;
-    EXPECT_EQ(page->status, 200);
+    EXPECT_TRUE(page && page->status == 200) << i;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   server_->stop();
