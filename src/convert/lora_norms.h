@@ -8,7 +8,8 @@
 
 namespace burnish::convert {
 
-/// Returns what an adapter adds to its weight, as a matrix in fp32; none where that depends on the weight. `layer` may be on the meta device.
+/// Returns what an adapter adds to its weight, as a matrix in fp32; none where that depends on the weight. `layer` may be on the meta
+/// device.
 std::optional<at::Tensor> delta_alone(const adapters::AdapterWeights& weights, const nn::LinearMap& layer);
 
 /// Says how much a LoRA adds to the weights of a block.
