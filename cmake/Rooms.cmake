@@ -212,7 +212,7 @@ function(burnish_pages)
   set(page report/page)
   burnish_read(html ${page}/page.html)
   burnish_read(css ${page}/page.css)
-  burnish_read(script ${page}/text.js ${page}/chart.js ${page}/spectrogram.js ${page}/previews.js ${page}/memory.js ${page}/settings.js ${page}/states.js ${page}/status.js ${page}/page.js)
+  burnish_read(script ${page}/text.js ${page}/chart.js ${page}/spectrogram.js ${page}/previews.js ${page}/memory.js ${page}/stand_out.js ${page}/settings.js ${page}/states.js ${page}/status.js ${page}/page.js)
   configure_file(${CMAKE_SOURCE_DIR}/src/${page}/assets.cpp.in ${CMAKE_BINARY_DIR}/report/assets.cpp @ONLY)
   target_sources(room_report PRIVATE ${CMAKE_BINARY_DIR}/report/assets.cpp)
 

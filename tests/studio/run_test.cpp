@@ -1,5 +1,5 @@
 // What the studio says and does of runs beside their queue.
-#include "records/visits.h"
+#include "tests/planted_visits.h"
 #include "tests/studio/served.h"
 
 using namespace burnish;
@@ -46,14 +46,7 @@ TEST_F(RunTest, SaysWhichPicturesStandOut) {
   make_run("cat", "");
   auto said = ask("/api/runs/cat/pictures");
   EXPECT_EQ(said["visits"], 0) << said;
-  std::vector<records::VisitedSample> samples;
-  for (int row = 0; row < 6; ++row) samples.push_back({row, std::to_string(row) + ".png", "a square"});
-  records::VisitLog visits(run("cat"), 0, samples);
-  for (int step = 1; step <= 40; ++step) {
-    std::vector<records::Visit> all;
-    for (int row = 0; row < 6; ++row) all.push_back({step, row, 0.3 + 0.01 * step, (row == 4 ? 2.0 : 1.0) + 0.02 * ((step + row) % 5)});
-    visits.write(step, all);
-  }
+  plant_visits(run("cat"));
   said = ask("/api/runs/cat/pictures");
   EXPECT_EQ(said["visits"], 240);
   EXPECT_EQ(said["dataset"], "") << "it lies elsewhere";
