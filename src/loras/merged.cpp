@@ -105,22 +105,15 @@ struct Merged::Read {
 };
 
 LoraFile parse_lora_file(const std::string& text) {
-  if (std::filesystem::exists(text)) return {text};
-  auto end = text.rfind(':');  // of the path: the longest that is there, or else before the last colon
-  for (auto colon = end; colon != text.npos; colon = colon == 0 ? text.npos : text.rfind(':', colon - 1)) {
-    if (!std::filesystem::exists(text.substr(0, colon))) continue;
-    end = colon;
-    break;
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos || std::filesystem::exists(text)) return {text};
+  const auto before = text.substr(0, colon), behind = text.substr(colon + 1);
+  if (const auto strength = parse_any_number<double>(behind)) return {before, *strength};
+  if (auto layers = LayerStrengths::parse(behind)) {
+    auto file = parse_lora_file(before);
+    return {file.path, file.strength, *layers};
   }
-  if (end == text.npos) return {text};
-  const auto behind = text.substr(end + 1);
-  LoraFile file{text.substr(0, end)};
-  if (const auto strength = parse_any_number<double>(behind)) return {file.path, *strength};
-  if (auto layers = LayerStrengths::parse(behind)) return {file.path, 1, *layers};
-  const auto colon = behind.find(':');
-  const auto strength = parse_any_number<double>(behind.substr(0, colon));
-  auto layers = colon == behind.npos ? std::nullopt : LayerStrengths::parse(behind.substr(colon + 1));
-  return strength && layers ? LoraFile{file.path, *strength, *layers} : LoraFile{text};
+  return {text};
 }
 
 std::string text_of(const LoraFile& file) {

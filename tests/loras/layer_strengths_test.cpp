@@ -89,8 +89,9 @@ TEST(LayerStrengthsOfModels, AreNumberedAsInWebUi) {
   EXPECT_THAT(factors(*sd, counted(17), of_sd, "unet"), ElementsAre(2, 17));
   EXPECT_THAT(factors(*sd, counted(26), of_sd, "unet"), ElementsAre(3, 26));
   const auto flux = models::open_published_model("flux-dev");
-  const Layers of_flux{{"dit", {"blocks.18.attn.a_to_q", "single_blocks.0.to_q", "single_blocks.37.to_q"}},
-                       {"text_encoder_2", {"encoder.block.0.layer.0.SelfAttention.q"}}};
+  const Layers of_flux{
+      {"dit", {"transformer_blocks.18.attn.to_q", "single_transformer_blocks.0.attn.to_q", "single_transformer_blocks.37.attn.to_q"}},
+      {"text_encoder_2", {"encoder.block.0.layer.0.SelfAttention.q"}}};
   const auto layers = flux->components().skeleton("dit")->parameters();
   for (const auto& path : of_flux[0].second) EXPECT_TRUE(layers.contains(path + ".weight")) << path;
   EXPECT_THAT(factors(*flux, counted(61), of_flux), ElementsAre(22, 23, 60));

@@ -68,7 +68,7 @@ TEST_F(StrengthByBlock, PicturesWithoutAGroupOfBlocksAreThoseWithItAtZero) {
 TEST_F(StrengthByBlock, IsChosenByWhatInspectSays) {
   auto outcome = run_burnish("inspect --by_block " + quoted(kLora) + " --model " + quoted(kGolden / "model"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("dit.blocks.0"));
+  EXPECT_THAT(outcome.output, HasSubstr("dit.transformer_blocks.0"));
   outcome = run_burnish("inspect --by_block --json " + quoted(kLora) + " --model " + quoted(kGolden / "model"));
   const auto said = nlohmann::json::parse(outcome.output);
   double share = 0;
