@@ -28,7 +28,8 @@ void fields(config::Fields& f, convert::Options& o) {
   dtypes.emplace_back("keep");
   f.group("Files");
   f.positional("path", o.paths,
-               "a LoRA, or a model's files or folder; last what is written: a model is one file where its name ends in .safetensors, else "
+               "LoRAs, with strengths as in --lora and added up, or a model's files or folder; last what is written: a model is one file "
+               "where its name ends in .safetensors, else "
                "a diffusers folder");
   f("dtype", o.dtype, "of the numbers written: fp32, bf16, fp16, or keep").known(dtypes).called(config::kPrecision);
   f("overwrite", o.overwrite, "replace what is there");
@@ -54,7 +55,8 @@ void fields(config::Fields& f, convert::Options& o) {
     "of an embedding, or of the one that is bundled in a LoRA, which is then written alone: a1111, onetrainer or diffusers")
       .known({"a1111", "onetrainer", "diffusers"});
   f.group("Model");
-  f.path("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times").called(config::kLora);
+  f.path("lora", o.lora, "LoRA to merge into the model, as file, file:strength or file:strength:layers; may be given several times")
+      .called(config::kLora);
   f.path("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
   f("weight_format", o.weight_format, "of linear weights: a format, none for numbers, or keep").known(convert::weight_formats());
   f.path("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");

@@ -23,6 +23,7 @@
 #include "convert/compare.h"
 #include "convert/embedding.h"
 #include "convert/lora_format.h"
+#include "convert/lora_norms.h"
 #include "io/files.h"
 #include "loras/embedding_file.h"
 #include "models/files/pipeline_index.h"
@@ -172,23 +173,50 @@ std::optional<Error> describe_all(const std::vector<std::string>& paths, const s
   return failed;
 }
 
+/// Says what a LoRA adds to each block, in a table or as JSON.
+void describe_blocks(const std::string& path, const std::vector<std::string>& model, bool json) {
+  const auto norms = convert::norms_by_block(path, model);
+  if (json) {
+    auto blocks = Json::array();
+    for (const auto& norm : norms)
+      blocks.push_back({{"block", norm.block}, {"layers", norm.num_layers}, {"norm", norm.norm}, {"share", norm.share}});
+    return print("{}\n", Json{{"path", path}, {"blocks", blocks}}.dump(2));
+  }
+  size_t width = 5;
+  for (const auto& norm : norms) width = std::max(width, norm.block.size());
+  print("{:<{}}  layers      norm   share\n", "block", width);
+  int64_t num_unknown = 0;
+  for (const auto& norm : norms) {
+    print("{:<{}}  {:>6}  {:>8.4g}  {:>5.1f}%\n", norm.block, width, norm.num_layers, norm.norm, 100 * norm.share);
+    num_unknown += norm.num_unknown;
+  }
+  if (num_unknown > 0)
+    print("{} not counted: what they add depends on the model's weights, or is to biases and norms\n", count_of(num_unknown, "layer"));
+}
+
 }  // namespace
 
 void inspect(const Arguments& arguments) {
   std::vector<std::string> paths, model;
   int64_t first = 10;
-  bool json = false;
+  bool json = false, by_block = false;
   config::Fields fields;
   fields.group("Files");
   fields.positional("path", paths, "files or folders; two are compared as well");
-  fields.path("model", model, "what two LoRAs are for whose names differ: a published model's name, as plan takes it, or the model's files",
-              {}, config::seen_from_if_there);
+  fields.path("model", model,
+              "what LoRAs are for: a published model's name, as plan takes it, or the model's files; without it their names tell", {},
+              config::seen_from_if_there);
   fields("first", first, "differences of each kind that are shown");
+  fields("by_block", by_block, "say how much a LoRA adds to each block of its model");
   fields("json", json, "print what each file is as JSON; nothing is compared");
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
   if (parsed.help) return print("{}", parsed.help_text);
   if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
   if (first < 0) config_error("inspect", "--first counts differences, so it is 0 or more and not {}", first);
+  if (by_block) {
+    if (paths.size() > 1) config_error("inspect", "--by_block looks into one LoRA, and {} files are named", paths.size());
+    return describe_blocks(paths.front(), model, json);
+  }
   auto reports = Json::array();
   auto failed = describe_all(paths, [&](const Json& report) {
     if (json) reports.push_back(report);

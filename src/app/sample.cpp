@@ -6,10 +6,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
+#include "app/drawn_variants.h"
 #include "app/named_models.h"
 #include "app/sample_options.h"
 #include "app/verbs.h"
@@ -46,6 +48,7 @@ namespace burnish::app {
 namespace {
 
 using drawing::Picture;
+using Variants = std::vector<DrawnVariant>;
 
 bool is_clip(const Picture& picture) { return picture.extent.frames > 1; }
 
@@ -87,15 +90,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
                  "save_latents keeps latents of one size, and the lines of {} ask for several; take it out, or draw each size by itself",
                  o.prompts);
   check_format(o, pictures);
-  const auto numbered = drawing::numbered(pictures, o.num_images, o.model.seed);
-  std::vector<Picture> all;
-  for (auto factor : strengths_of(o)) {
-    for (auto picture : numbered) {
-      for (auto& strength : picture.strengths) strength *= factor;
-      all.push_back(std::move(picture));
-    }
-  }
-  return all;
+  return drawing::numbered(pictures, o.num_images, o.model.seed);
 }
 
 /// The noise of a file, which must fit every picture.
@@ -156,10 +151,10 @@ bool is_latents(const std::filesystem::path& path) {
   return file->tensors().contains(models::kLatents) && std::ranges::all_of(file->tensors(), is_stream);
 }
 
-/// Tells whether the pictures of each prompt and seed are written at all strengths once more, side by side; clips and layers are looked at
+/// Tells whether the pictures of each prompt and seed are written in all variants once more, side by side; clips and layers are looked at
 /// one by one.
-bool has_rows(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
-  return strengths_of(o).size() > 1 && target.is != Column::Is::layers && std::ranges::none_of(pictures, is_clip);
+bool has_rows(const Variants& variants, const std::vector<Picture>& pictures, const Column& target) {
+  return variants.size() > 1 && target.is != Column::Is::layers && std::ranges::none_of(pictures, is_clip);
 }
 
 std::filesystem::path row_file(const SampleOptions& o, size_t row) {
@@ -167,23 +162,22 @@ std::filesystem::path row_file(const SampleOptions& o, size_t row) {
 }
 
 /// Refuses a folder in which something that was not drawn has the name of a picture.
-void check_replaces(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
+void check_replaces(const SampleOptions& o, const Variants& variants, const std::vector<Picture>& pictures, const Column& target) {
   for (size_t i = 0; i < pictures.size(); ++i)
     data::check_replaces_drawn("sample", std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, pictures[i].extent,
                                target.is == Column::Is::layers);
-  if (!has_rows(o, pictures, target)) return;
-  for (size_t row = 0; row < pictures.size() / strengths_of(o).size(); ++row)
-    io::check_replaces("sample", row_file(o, row), data::is_drawn_file);
+  if (!has_rows(variants, pictures, target)) return;
+  for (size_t row = 0; row < pictures.size() / variants.size(); ++row) io::check_replaces("sample", row_file(o, row), data::is_drawn_file);
 }
 
 /// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
-void check_files(const SampleOptions& o, models::Model& model, const std::vector<Picture>& pictures) {
+void check_files(const SampleOptions& o, models::Model& model, const Variants& variants, const std::vector<Picture>& pictures) {
   auto groups = model.units();
   if (std::ranges::none_of(pictures, &Picture::is_guided)) groups.draw_away.clear();
   for (const auto* group : {&groups.encode_prompt, &groups.encode_references, &groups.denoise, &groups.draw_away, &groups.decode}) {
     for (const auto& component : pipeline::models_of(*group)) model.components().check(component);
   }
-  check_replaces(o, pictures, models::target_of(model.latent_space()));
+  check_replaces(o, variants, pictures, models::target_of(model.latent_space()));
   train::make_output_folder(o.output_path);
   if (o.save_latents.empty()) return;
   if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) train::make_output_folder(folder);
@@ -211,9 +205,9 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
 std::vector<std::string> loras_of(const SampleOptions& o, const Picture& picture) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < o.lora.size(); ++i) {
-    const auto file = loras::parse_lora_file(o.lora[i]);
-    const auto strength = picture.strengths[i];
-    if (strength != 0) texts.push_back(strength == file.strength ? o.lora[i] : fmt::format("{}:{}", file.path, strength));
+    auto file = loras::parse_lora_file(o.lora[i]);
+    file.strength = picture.strengths[i];
+    if (file.strength != 0) texts.push_back(loras::text_of(file));
   }
   return texts;
 }
@@ -284,21 +278,32 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
   return latents;
 }
 
-/// Writes the pictures of each prompt and seed at all strengths once more, where has_rows.
-void write_rows(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
-  if (!has_rows(o, pictures, target)) return;
-  const auto strengths = strengths_of(o);
-  std::vector<std::string> labels;
-  for (auto strength : strengths) labels.push_back(fmt::format("{}", strength));
-  const auto num_rows = pictures.size() / strengths.size();
-  const std::filesystem::path folder(o.output_path);
-  for (size_t row = 0; row < num_rows; ++row) {
-    std::vector<at::Tensor> drawn;
-    for (size_t i = row; i < pictures.size(); i += num_rows)
-      drawn.push_back(data::decode_image(data::drawn_path(folder / fmt::format("{:04}", i), o.format, /*is_clip=*/false)));
-    data::write_png(row_file(o, row), data::labelled_row(drawn, labels),
-                    {{"prompt", pictures[row].prompt}, {"lora_strengths", o.lora_strengths}});
+/// Says by how much pictures without a group of blocks differ from the whole ones, as the root of the mean square of 0 to 255.
+void tell_differences(const Variants& variants, const std::vector<std::vector<at::Tensor>>& rows) {
+  for (size_t i = 1; i < variants.size(); ++i) {
+    if (variants[i].what.empty()) continue;
+    double sum = 0;
+    for (const auto& drawn : rows) sum += (drawn[i].to(at::kDouble) - drawn[0].to(at::kDouble)).square().mean().item<double>();
+    info("without blocks {} ({}): pictures differ by {:.2f} of 255", variants[i].label, variants[i].what,
+         std::sqrt(sum / static_cast<double>(rows.size())));
   }
+}
+
+/// Writes the pictures of each prompt and seed in all variants once more, where has_rows.
+void write_rows(const SampleOptions& o, const Variants& variants, const std::vector<Picture>& pictures, const Column& target) {
+  if (!has_rows(variants, pictures, target)) return;
+  std::vector<std::string> labels;
+  for (const auto& variant : variants) labels.push_back(variant.label);
+  const auto num_rows = pictures.size() / variants.size();
+  const std::filesystem::path folder(o.output_path);
+  std::vector<std::vector<at::Tensor>> rows(num_rows);
+  for (size_t row = 0; row < num_rows; ++row) {
+    for (size_t i = row; i < pictures.size(); i += num_rows)
+      rows[row].push_back(data::decode_image(data::drawn_path(folder / fmt::format("{:04}", i), o.format, /*is_clip=*/false)));
+    data::write_png(row_file(o, row), data::labelled_row(rows[row], labels),
+                    {{"prompt", pictures[row].prompt}, {"lora_strengths", join(labels, ",")}});
+  }
+  tell_differences(variants, rows);
 }
 
 void run(SampleOptions o) {
@@ -313,6 +318,8 @@ void run(SampleOptions o) {
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
   models::take_family_values(*model, o.model.own);
+  const auto variants = variants_of(o, *model);
+  pictures = at_variants(pictures, variants);
   const auto target = models::target_of(model->latent_space());
   data::check_holds(target, {.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
   if (models::writes_sound(model->units().decode) && std::ranges::any_of(pictures, is_clip)) {
@@ -324,7 +331,7 @@ void run(SampleOptions o) {
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, times, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);
-  check_files(o, *model, pictures);
+  check_files(o, *model, variants, pictures);
   std::vector<loras::EmbeddingFile> embeddings;
   for (const auto& text : o.embedding) embeddings.push_back(loras::parse_embedding_file(text));
   loras::give_words(*model, embeddings);
@@ -347,7 +354,7 @@ void run(SampleOptions o) {
     throw Error(Exit::interrupted, "sample",
                 fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));
   }
-  write_rows(o, pictures, target);
+  write_rows(o, variants, pictures, target);
   const bool are_clips = std::ranges::all_of(pictures, [&](const auto& picture) { return is_clip_of(target, picture.extent); });
   info("{} in {}", count_of(std::ssize(pictures), are_clips ? "clip" : "picture"), o.output_path);
 }

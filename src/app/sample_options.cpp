@@ -30,9 +30,16 @@ void add_words_and_weights(config::Fields& f, SampleOptions& o) {
       "--ci picture.png");
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1").called(config::kNegative);
-  f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times").called(config::kLora);
+  f.path("lora", o.lora,
+         "LoRA file, file:strength, or file:strength:layers, as style.safetensors:0.8:.*attn.*=0; may be given several times")
+      .called(config::kLora);
   f("lora_strengths", o.lora_strengths,
     "comma list of factors on the strengths of the LoRAs, as -2,-1,0,1,2 for a slider: all pictures are drawn at each, from equal noise");
+  f("without_blocks", o.without_blocks,
+    "draw all pictures once more without each of so many groups of the LoRA's blocks, and say how much they differ; 0: none")
+      .at_least(0)
+      .at_most(1000)
+      .in("groups");
   f.path("embedding", o.embedding,
          "file with the vectors of a word of prompts (textual inversion), or file:word to call it otherwise; may be given several times");
 }
@@ -170,6 +177,10 @@ void check(const SampleOptions& o) {
   problems.gather([&] { strengths_of(o); });
   if (!o.lora_strengths.empty() && o.lora.empty() && o.run.empty())
     problems.add("lora_strengths draws with LoRAs at several strengths, and there are none; name one with --lora");
+  if (o.without_blocks > 0 && o.run.empty() && o.lora.size() != 1)
+    problems.add("without_blocks leaves blocks of one LoRA out, and there are {}; name one with --lora", o.lora.size());
+  if (o.without_blocks > 0 && !o.lora_strengths.empty())
+    problems.add("without_blocks and lora_strengths both draw all pictures several times; take one out");
   problems.refuse("sample");
 }
 

@@ -13,6 +13,7 @@ struct SampleOptions {
   std::string prompts, negative_prompt;
   std::vector<std::string> lora, embedding, reference;
   std::string lora_strengths;
+  int64_t without_blocks = 0;                              ///< groups of blocks of the LoRA that are left out in turn
   std::map<std::string, std::vector<std::string>> inputs;  ///< see drawing::Picture
   Extent extent = {.height = 1024, .width = 1024};
   int64_t num_inference_steps = 28, num_images = 1, batch_size = 1;

@@ -1,5 +1,6 @@
 #include "base/numbers_by_name.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/input_error.h"
@@ -41,21 +42,21 @@ NumbersByName::NumbersByName(const char* room, std::string option, std::string_v
   }
 }
 
-std::optional<double> NumbersByName::find(const std::string& path) {
+std::optional<double> NumbersByName::find(const std::vector<std::string>& paths) {
   std::optional<double> found;
   for (auto& entry : entries_) {
-    if (!entry.fits(path)) continue;
+    if (std::ranges::none_of(paths, entry.fits)) continue;
     entry.fitted = true;
     found = entry.number;
   }
   return found;
 }
 
-void NumbersByName::check_all_fitted() const {
+void NumbersByName::check_all_fitted(std::string_view among) const {
   for (const auto& entry : entries_) {
     if (!entry.fitted)
-      config_error(room_, "{}: '{}' fits nothing that trains; name a component, a path in it or a regular expression for whole paths",
-                   option_, entry.name);
+      config_error(room_, "{}: '{}' fits nothing {}; name a component, a path in it or a regular expression for whole paths", option_,
+                   entry.name, among);
   }
 }
 

@@ -21,9 +21,11 @@ class NumbersByName {
                 double most = std::numeric_limits<double>::infinity());
 
   bool empty() const { return entries_.empty(); }
-  std::optional<double> find(const std::string& path);
-  /// Throws a config Error for an entry that no path asked for so far fitted.
-  void check_all_fitted() const;
+  std::optional<double> find(const std::string& path) { return find(std::vector{path}); }
+  /// Finds the number of something that goes by several paths.
+  std::optional<double> find(const std::vector<std::string>& paths);
+  /// Throws a config Error for an entry that nothing asked for so far fitted; `among` says what could have been: "that trains".
+  void check_all_fitted(std::string_view among = "that trains") const;
 
  private:
   struct Entry {

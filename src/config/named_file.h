@@ -4,8 +4,8 @@
 
 namespace burnish::config {
 
-/// The file that a text names which may say more behind a colon (FILE:STRENGTH): the text where it is there, or else what stands before the
-/// last colon where that is; none where neither is.
+/// The file that a text names which may say more behind colons (FILE:STRENGTH:LAYERS): the text where it is there, or else the longest that
+/// stands before a colon and is there; none where nothing is.
 std::optional<std::string> named_file(const std::string& text);
 
 }  // namespace burnish::config

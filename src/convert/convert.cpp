@@ -72,11 +72,12 @@ std::string convert(const Options& o) {
     if (words.embedding_format.empty()) words.embedding_format = "a1111";
     return convert_embedding(words);
   }
-  bool from_lora = is_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();
+  auto reads_lora = [](const std::string& text) { return is_lora(loras::parse_lora_file(text).path); };
+  bool from_lora = reads_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();
   if (to_lora) {
     refuse("a LoRA is written",
            {{"weight_format", o.weight_format != plain.weight_format}, {"config_from", !o.config_from.empty()}, {"lora", !o.lora.empty()}});
-    auto no_lora = std::find_if_not(o.paths.begin(), o.paths.end() - 1, is_lora);
+    auto no_lora = std::find_if_not(o.paths.begin(), o.paths.end() - 1, reads_lora);
     if (from_lora) refuse("a LoRA is read", {{"base", !o.base.empty()}, {"a second input", no_lora != o.paths.end() - 1}});
     else refuse("a LoRA is extracted", {{"model", !o.model.empty()}, {"lora_type", o.lora_type != plain.lora_type}});
     if (!from_lora && o.lora_rank == 0 && o.lora_energy == 0)
@@ -85,7 +86,7 @@ std::string convert(const Options& o) {
     return text_of(from_lora ? convert_lora(o) : extract_lora(o));
   }
   for (size_t i = 1; i + 1 < o.paths.size(); ++i) {
-    if (is_lora(o.paths[i]))
+    if (reads_lora(o.paths[i]))
       config_error("convert", "{} is a LoRA, and what is read with a model are its parts; merge it with --lora {}", o.paths[i], o.paths[i]);
   }
   refuse("a model is written", {{"lora_format", o.lora_format != plain.lora_format},

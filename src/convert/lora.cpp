@@ -22,7 +22,9 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "convert/lora_format.h"
+#include "convert/lora_norms.h"
 #include "convert/model_of_lora.h"
+#include "convert/read_loras.h"
 #include "convert/weights.h"
 #include "io/files.h"
 #include "io/output_file.h"
@@ -152,15 +154,11 @@ class Reshaping {
 
   /// Returns what the adapter adds to its weight, as a matrix.
   at::Tensor delta_of(const std::string& component, const AdapterWeights& w, const std::vector<AdapterWeights>& all) {
-    at::NoGradGuard no_grad;
-    auto parameters = w.parameters;
-    for (auto& [name, tensor] : parameters) tensor = tensor.to(at::kFloat).contiguous();
-    auto change = adapters::make_change(w.kind, parameters, w.scale, w.fused_rows);
-    const auto& layer = *layers_of(component).layer(w.path);
-    if (!w.magnitude.m.defined() && !change->needs_weight()) return change->rows(layer.source(), 0, layer.out_features());
+    if (auto delta = delta_alone(w, *layers_of(component).layer(w.path))) return *delta;
     if (!has_weights(model_, component))
       config_error("convert", "what the {} of '{}.{}' adds depends on the weight; name the model's files with --model",
                    w.magnitude.m.defined() ? "DoRA" : adapters::kind_name(w.kind), component, w.path);
+    at::NoGradGuard no_grad;
     auto& weights = layers_of(component);
     auto before = weights.matrix(w.path);
     nn::LinearMap after(before.clone().view(weights.layer(w.path)->weight.sizes()), weights.layer(w.path)->product());
@@ -335,23 +333,17 @@ void check_free(const Options& o, const fs::path& out) {
   else io::check_replaces("convert", out, is_weights);
 }
 
-/// The adapters of all files that are read, which are of different experts where there are several.
-AdaptersByComponent read_all(const Options& o, models::Model& model) {
-  AdaptersByComponent all;
-  for (size_t i = 0; i + 1 < o.paths.size(); ++i) {
-    for (auto& [component, weights] : loras::read(model, o.paths[i], loras::Absent::as_published)) {
-      if (!all.emplace(component, std::move(weights)).second)
-        config_error("convert", "{} and {} both adapt {}; several LoRAs are read for one model's experts alone, a file for each",
-                     o.paths[0], o.paths[i], component);
-    }
-  }
-  return all;
+std::vector<loras::LoraFile> lora_files(const Options& o) {
+  std::vector<loras::LoraFile> files;
+  for (size_t i = 0; i + 1 < o.paths.size(); ++i) files.push_back(loras::parse_lora_file(o.paths[i]));
+  return files;
 }
 
 LoraReport convert_lora(const Options& o) {
-  const auto& file = o.paths[0];
+  const auto files = lora_files(o);
+  const auto& file = files.front().path;
   auto model = model_of(file, o.model, o.model_of_run);
-  Changes changes{read_all(o, *model)};
+  Changes changes{read_loras(*model, files)};
   choose_components(changes.weights, o.lora_base_model, file);
   changes.vectors = take_vectors(changes.weights, *model, file, parse_lora_format(o.lora_format));
   Reshaping reshaping(o, *model);

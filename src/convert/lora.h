@@ -3,7 +3,7 @@
 
 #include "convert/low_rank.h"
 #include "convert/options.h"
-#include "loras/lora_file.h"
+#include "loras/merged.h"
 
 namespace burnish::convert {
 
@@ -19,8 +19,11 @@ struct LoraReport {
 /// A config Error where a file that is to be written is there, and may not be written over.
 void check_free(const Options& options, const std::filesystem::path& out);
 
-/// Reads the adapter options.paths[0], or several files of a model's experts, and writes it as options say: a file for each expert, whose
-/// name it has behind its own, where there are several. What model it is for is told from its names and shapes where that is
+/// Reads what options.paths names before the last as adapters.
+std::vector<loras::LoraFile> lora_files(const Options& options);
+
+/// Reads the adapters lora_files(options) as one (convert/read_loras.h) and writes it as options say: a file for each expert of the model,
+/// whose name it has behind its own, where there are several. What model it is for is told from its names and shapes where that is
 /// one of the published ones; a data Error otherwise, and for another model than options.model.
 LoraReport convert_lora(const Options& options);
 

@@ -23,11 +23,16 @@ namespace {
 /// The adapters of all files for one component.
 class MergedAdapters final : public models::Merge {
  public:
-  void add(const LoraFile& file, const std::vector<adapters::AdapterWeights>& weights) {
+  /// Has a factor on the file's strength for each of the weights.
+  void add(const LoraFile& file, const std::vector<adapters::AdapterWeights>& weights, const std::vector<double>& factors) {
     for (const auto& part : adapters::find_adapter(file.path).files()) files_.push_back(part);
     settings_ += fmt::format("{}at {}", settings_.empty() ? "" : ", ", file.strength);
-    for (const auto& w : weights)
-      by_parameter_[adapters::parameter_of(w)].push_back({w, file.strength, adapters::sharing_norms(w, weights)});
+    if (file.layers.is_given()) settings_ += fmt::format(" times {}", file.layers.text());
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (factors[i] == 0) continue;
+      by_parameter_[adapters::parameter_of(weights[i])].push_back(
+          {weights[i], file.strength * factors[i], adapters::sharing_norms(weights[i], weights)});
+    }
   }
 
   bool touches(const std::string& name) const override { return by_parameter_.contains(name); }
@@ -51,10 +56,11 @@ std::map<std::string, std::shared_ptr<const models::Merge>> merges_of(models::Mo
   return merges;
 }
 
-/// A file, and which of those that were named has its strength: itself, or the other one of its pair.
+/// A file, which of those that were named has its strength (itself, or the other one of its pair), and that one's factors for layers.
 struct PlacedFile {
   std::string path;
   size_t named;
+  LayerStrengths layers;
 };
 
 /// Adds the other file of each pair of which one is named.
@@ -62,12 +68,12 @@ std::vector<PlacedFile> whole_pairs(models::Model& model, const std::vector<Lora
   std::vector<PlacedFile> all;
   std::vector<std::string> paths;
   for (const auto& file : files) {
-    all.push_back({file.path, paths.size()});
+    all.push_back({file.path, paths.size(), file.layers});
     paths.push_back(file.path);
   }
   for (const auto& sibling : siblings(model, paths)) {
     info("{}: {} lies beside it, for another expert, and is merged too", paths[sibling.beside], sibling.path);
-    all.push_back({sibling.path, sibling.beside});
+    all.push_back({sibling.path, sibling.beside, files[sibling.beside].layers});
   }
   return all;
 }
@@ -95,13 +101,26 @@ void warn_of_zeros(const std::string& file, const AdaptersByComponent& all) {
 struct Merged::Read {
   PlacedFile file;
   AdaptersByComponent adapters;
+  LayerStrengths::ByComponent factors;
 };
 
 LoraFile parse_lora_file(const std::string& text) {
-  auto colon = text.rfind(':');
+  const auto colon = text.rfind(':');
   if (colon == std::string::npos || std::filesystem::exists(text)) return {text};
-  if (const auto strength = parse_any_number<double>(text.substr(colon + 1))) return {text.substr(0, colon), *strength};
+  const auto before = text.substr(0, colon), behind = text.substr(colon + 1);
+  if (const auto strength = parse_any_number<double>(behind)) return {before, *strength};
+  if (auto layers = LayerStrengths::parse(behind)) {
+    auto file = parse_lora_file(before);
+    return {file.path, file.strength, *layers};
+  }
   return {text};
+}
+
+std::string text_of(const LoraFile& file) {
+  auto text = file.path;
+  if (file.strength != 1) text += fmt::format(":{}", file.strength);
+  if (file.layers.is_given()) text += ":" + file.layers.text();
+  return text;
 }
 
 Merged::Merged(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options) : model_(model) {
@@ -115,7 +134,8 @@ Merged::Merged(models::Model& model, const std::vector<LoraFile>& files, const M
       info("{}: {} layers of {} at strength {}", file.path, weights.size(), component, strengths_[file.named]);
     }
     warn_of_zeros(file.path, all);
-    read_.push_back({file, std::move(all)});
+    auto factors = file.layers.of(model, all, file.path);
+    read_.push_back({file, std::move(all), std::move(factors)});
   }
   for (const auto& component : options.components) {
     if (!adapted.contains(component))
@@ -135,11 +155,11 @@ void Merged::set_strengths(const std::vector<double>& strengths) {
 
 void Merged::apply() {
   std::map<std::string, std::shared_ptr<MergedAdapters>> merges;
-  for (const auto& [file, adapters] : read_) {
+  for (const auto& [file, adapters, factors] : read_) {
     for (const auto& [component, weights] : adapters) {
       auto& merged = merges[component];  // where all files are at 0 it changes no layer
       if (!merged) merged = std::make_shared<MergedAdapters>();
-      if (strengths_[file.named] != 0) merged->add({file.path, strengths_[file.named]}, weights);
+      if (strengths_[file.named] != 0) merged->add({file.path, strengths_[file.named], file.layers}, weights, factors.at(component));
     }
   }
   for (const auto& [component, merged] : merges) model_.components().set_merge(component, merged);

@@ -3,18 +3,23 @@
 #include <memory>
 #include <vector>
 
+#include "loras/layer_strengths.h"
 #include "models/registry.h"
 
 namespace burnish::loras {
 
-/// A LoRA file and the strength at which it is merged.
+/// A LoRA file and the strength at which it is merged, with factors on it for some of its layers.
 struct LoraFile {
   std::string path;
   double strength = 1;
+  LayerStrengths layers = {};
 };
 
-/// Reads "file" or "file:strength"; what follows the last colon of an existing file's name, or is no number, belongs to the name.
+/// Reads "file", "file:strength", "file:strength:layers" or "file:layers"; what follows the last colon of an existing file's name, or is
+/// neither a number nor LayerStrengths, belongs to the name.
 LoraFile parse_lora_file(const std::string& text);
+/// Writes what parse_lora_file reads.
+std::string text_of(const LoraFile& file);
 
 /// Options of which adapters of files are merged.
 struct MergeOptions {
@@ -25,7 +30,8 @@ struct MergeOptions {
 };
 
 /// The adapters of files, which are merged into the model's weights whenever they are read (models::Components::set_merge), one file after
-/// the other, in fp32 (adapters::merge_into); a file at strength 0 is not merged. Of a pair of files for two experts
+/// the other, in fp32 (adapters::merge_into); a file at strength 0, or a layer at factor 0, is not merged. Of a pair of files for two
+/// experts
 /// ("x_high_noise.safetensors", "x_low_noise.safetensors") one may be named for both.
 class Merged {
  public:

@@ -6,12 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/error.h"
 #include "base/input_error.h"
+#include "base/log.h"
 #include "data/animated_webp.h"
 #include "data/image.h"
 #include "data/resize.h"
 #include "io/files.h"
 #include "io/output_file.h"
+#include "records/learned_samples.h"
 #include "report/assets.h"
 #include "report/data_url.h"
 #include "report/run_follower.h"
@@ -55,6 +58,19 @@ std::string url_of(const fs::path& path, records::PreviewKind kind, int64_t limi
   return data_url("image/webp", data::encode_webp(data::resize_and_crop(data::decode_image(path), data::within(size, limit)), kQuality));
 }
 
+/// Lists the samples of a run that stand out by their losses; none of a run that logged no visits.
+json stand_out(const fs::path& run) {
+  auto list = json::array();
+  if (!io::is_there(records::visits_path(run))) return list;
+  try {
+    for (const auto& one : records::learned_samples(run).all)
+      if (one.is_learned_badly() || one.is_known_by_heart()) list.push_back(to_json(one));
+  } catch (const Error& error) {
+    warn("left out: {}", error.what());
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string page(const json& runs, bool live, const std::string& further_script) {
@@ -84,6 +100,7 @@ fs::path write_report(const ReportOptions& options) {
     auto link = [&](const fs::path& file, const records::Preview& preview) { return url_of(file, preview.kind, options.picture_size); };
     auto strip = [](const fs::path& clip, const records::Preview&) { return data_url("image/webp", strip_of(clip)); };
     runs.push_back(RunFollower(options.runs[i], names[i], link, strip).next());
+    runs.back()["stand_out"] = stand_out(options.runs[i]);
   }
   io::write_text_atomic(path, page(runs, /*live=*/false));
   return path;

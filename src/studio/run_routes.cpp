@@ -5,6 +5,7 @@
 #include "io/files.h"
 #include "io/last_lines.h"
 #include "records/asked.h"
+#include "records/learned_samples.h"
 #include "studio/bin.h"
 #include "studio/routes.h"
 #include "studio/studio.h"
@@ -51,6 +52,42 @@ bool is_data_changed(Studio& studio, const fs::path& run) {
   return latest > began;
 }
 
+/// The dataset of the workspace that a run reads; "" where its pictures lie elsewhere.
+std::string dataset_of(Studio& studio, const fs::path& run) {
+  const auto settings = run / "config.toml";
+  if (!io::is_there(settings)) return "";
+  const auto values = studio.options.form(io::read_text(settings)).value("values", json::object());
+  for (const char* option : {"dataset_base_path", "dataset_metadata_path"}) {
+    const auto path = values.value(option, json());
+    if (!path.is_string() || path.get_ref<const std::string&>().empty()) continue;
+    std::error_code ignored;
+    for (const auto& name : Workspace::names(studio.workspace.datasets())) {
+      if (fs::equivalent(run / path.get<std::string>(), studio.workspace.datasets() / name, ignored)) return name;
+    }
+  }
+  return "";
+}
+
+/// Says which pictures a run learned badly, and which it knows by heart; those of a dataset by the names that they have there.
+json learned_of(Studio& studio, const fs::path& run) {
+  const auto dataset = dataset_of(studio, run);
+  json samples = json::array();
+  if (!io::is_there(records::visits_path(run))) return {{"visits", 0}, {"dataset", dataset}, {"samples", samples}};
+  const auto learned = records::learned_samples(run);
+  const auto folder = dataset.empty() ? fs::path() : fs::canonical(studio.workspace.datasets() / dataset);
+  for (const auto& one : learned.all) {
+    if (!one.is_learned_badly() && !one.is_known_by_heart()) continue;
+    auto sample = to_json(one);
+    const auto file = fs::path(one.sample.file);
+    const auto item = file.is_absolute() ? file.lexically_relative(folder) : file;
+    const auto found = dataset.empty() ? std::nullopt : Datasets::find(folder, item.string());
+    sample["item"] = found ? json(found->name) : json();
+    sample["is_left_out"] = found && found->is_left_out;
+    samples.push_back(std::move(sample));
+  }
+  return {{"visits", learned.num_visits}, {"dataset", dataset}, {"samples", samples}};
+}
+
 /// Adds the routes that read a run.
 void add_readers(Routes& routes, Studio& studio) {
   routes.get("/api/runs", [&studio](const Request&, Response& response) { answer(response, studio.runs.list()); });
@@ -64,6 +101,9 @@ void add_readers(Routes& routes, Studio& studio) {
              }));
   routes.get(run + "/changes", of_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
                answer(response, {{"data_changed", is_data_changed(studio, folder)}});
+             }));
+  routes.get(run + "/pictures", of_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+               answer(response, learned_of(studio, folder));
              }));
   routes.get(run + "/log", [&studio](const Request& request, Response& response) {
     const std::string name = request.matches[1];

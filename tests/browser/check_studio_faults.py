@@ -703,6 +703,30 @@ class Faults(unittest.TestCase):
 
     # --- drawing --------------------------------------------------------------------------------------------------------------
 
+    def test_pictures_that_stand_out_are_left_out_from_the_page_of_their_run(self):
+        """A run over the faces whose losses of one are twice those of the others."""
+        run, files = self.folder / "runs/seen", sorted(path.name for path in self.faces.glob("*.png"))
+        run.mkdir(parents=True)
+        (run / "config.toml").write_text(f'model = ["{check_studio.MODEL}"]\ndataset_base_path = "../../datasets/faces"\nmax_steps = 40\n')
+        (run / "log.jsonl").write_text("".join(runs.record(step, 40, random.Random(step), 1.0) for step in range(1, 41)))
+        lines = [{"step": 0, "samples": [{"row": row, "file": file, "caption": f"caption of {file}"} for row, file in enumerate(files)]}]
+        lines += [{"step": step, "visits": [[row, round(0.3 + 0.01 * step, 4), (2.0 if row == 2 else 1.0) + 0.02 * ((step + row) % 5)] for row in range(len(files))]} for step in range(1, 41)]
+        (run / "visits.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.browser.evaluate("location.href = location.origin + '/runs/seen/'")
+        self.browser.wait("document.querySelector('#tab-pictures') !== null")
+        self.press("#tab-pictures")
+        self.wait_text(".learned figure", files[2])
+        self.wait_text(".learned figure", "Learned badly: loss +")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.learned figure').length"), 1)
+        self.browser.wait("document.querySelector('.learned img').naturalWidth > 0")
+        self.shoot("learned")
+        self.press(".learned figure button")
+        self.wait_text(".learned figure button", "Include again")
+        self.assertTrue((self.faces / ".excluded" / files[2]).exists())
+        self.press(".learned figure button")
+        self.wait_text(".learned figure button", "Leave out")
+        self.assertTrue((self.faces / files[2]).exists())
+
     def test_the_lora_follows_its_run(self):
         for name, started in (("one", 5), ("two", 9)):
             run = runs.make_run(self.folder / f"runs/{name}", 1, 100)

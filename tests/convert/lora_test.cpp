@@ -3,13 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "convert/compare.h"
 #include "convert/lora_format.h"
+#include "convert/lora_norms.h"
 #include "convert/low_rank.h"
 #include "convert/model_of_lora.h"
 #include "io/hash.h"
@@ -507,5 +510,95 @@ TEST(Extract, FindsWhatWasMerged) {
           convert_to({.lora_rank = 2, .base = {model_path(pipeline)}}, {model_path(pipeline), at_path(folder, "none.safetensors")});
         },
         "equal");
+  }
+}
+
+namespace {
+
+/// The weights of a component with LoRAs merged into them.
+std::map<std::string, at::Tensor> merged_weights(const std::string& pipeline, const std::string& component,
+                                                 const std::vector<std::string>& files) {
+  auto model = open_model(model_path(pipeline));
+  std::vector<loras::LoraFile> parsed;
+  for (const auto& text : files) parsed.push_back(loras::parse_lora_file(text));
+  loras::merge(*model, parsed);
+  model->components().load(component);
+  std::map<std::string, at::Tensor> weights;
+  for (const auto& [name, tensor] : model->components().module(component).parameters()) weights[name] = tensor->clone();
+  return weights;
+}
+
+void expect_close(const std::map<std::string, at::Tensor>& found, const std::map<std::string, at::Tensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) EXPECT_LE(relative_error(found.at(name), tensor), 1e-6) << name;
+}
+
+}  // namespace
+
+TEST(LoraSums, AddWhatTheirFilesAddAtTheirStrengths) {
+  Scratch folder;
+  for (const std::string pipeline : {"pipeline", "sdxl_pipeline"}) {
+    SCOPED_TRACE(pipeline);
+    const auto denoiser = pipeline == "pipeline" ? "dit" : "unet";
+    const auto first = at_path(folder, pipeline + "-first.safetensors"), second = at_path(folder, pipeline + "-second.safetensors"),
+               out = at_path(folder, pipeline + "-out.safetensors");
+    write_adapters(first, pipeline, {.type = "lora", .rank = 2});
+    write_adapters(second, pipeline, {.type = "lora", .rank = 3}, /*step=*/2);
+    // Layers of one kind alone, which are in blocks of both.
+    const std::string other = second + ":-0.5:.*=0,.*to_q=2";
+    convert_to({.lora_format = "kohya", .model = {model_path(pipeline)}}, {first + ":0.8", other, out});
+    expect_close(merged_weights(pipeline, denoiser, {out}), merged_weights(pipeline, denoiser, {first + ":0.8", other}));
+    EXPECT_GT(io::SafetensorsFile::open(out)->tensors().size(), 0u);
+  }
+}
+
+TEST(LoraSums, LeaveOutWhatHasNoStrength) {
+  Scratch folder;
+  const auto start = at_path(folder, "start.safetensors"), out = at_path(folder, "out.safetensors");
+  write_adapters(start, "pipeline", {.type = "lora", .rank = 2});
+  convert_to({.model = {model_path("pipeline")}}, {start + ":1:.*=0,single_blocks=1", out});
+  const auto names = open_file(out).names();
+  EXPECT_FALSE(names.empty());
+  for (const auto& name : names) EXPECT_THAT(name, HasSubstr("single_transformer_blocks."));
+  expect_refused(
+      [&] {
+        convert_to({.model = {model_path("pipeline")}}, {start + ":0", at_path(folder, "none.safetensors")});
+      },
+      "nothing is left");
+}
+
+TEST(LoraSums, AreOfLorasAlone) {
+  Scratch folder;
+  const auto dora = at_path(folder, "dora.safetensors"), loha = at_path(folder, "loha.safetensors"),
+             out = at_path(folder, "out.safetensors");
+  write_adapters(dora, "pipeline", {.type = "dora", .rank = 2});
+  write_adapters(loha, "pipeline", {.type = "loha", .rank = 2});
+  const convert::Options options{.lora_format = "kohya", .model = {model_path("pipeline")}};
+  expect_refused([&] { convert_to(options, {dora + ":0.5", out}); }, "a dora has no other strength than 1, and is to have 0.5");
+  expect_refused([&] { convert_to(options, {loha + ":0.5", loha, out}); }, "make each a LoRA first");
+  convert_to(options, {loha + ":0.5", out});
+  expect_close(merged_weights("pipeline", "dit", {out}), merged_weights("pipeline", "dit", {loha + ":0.5"}));
+}
+
+TEST(LoraNorms, AreThoseOfWhatIsAddedToEachBlock) {
+  Scratch folder;
+  for (const char* type : {"lora", "loha"}) {
+    const auto start = at_path(folder, std::string(type) + ".safetensors");
+    write_adapters(start, "pipeline", {.type = type, .rank = 2});
+    const auto plain = merged_weights("pipeline", "dit", {start + ":0"}), changed = merged_weights("pipeline", "dit", {start});
+    double share = 0;
+    const auto norms = convert::norms_by_block(start, {model_path("pipeline")});
+    for (const auto& norm : norms) {
+      share += norm.share;
+      EXPECT_EQ(norm.num_unknown, 0);
+      if (!norm.block.starts_with("dit.")) continue;
+      double squares = 0;
+      for (const auto& [name, tensor] : changed) {
+        if (lies_below("dit." + name, norm.block)) squares += (tensor - plain.at(name)).to(at::kDouble).square().sum().item<double>();
+      }
+      EXPECT_NEAR(norm.norm, std::sqrt(squares), 1e-4 * norm.norm) << norm.block;
+    }
+    EXPECT_NEAR(share, 1, 1e-9);
+    EXPECT_GT(norms.size(), 4u);
   }
 }

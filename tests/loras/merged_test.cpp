@@ -74,6 +74,10 @@ TEST(LoraFile, IsAFileAndItsStrength) {
   EXPECT_EQ(parsed("cat.safetensors:0.8"), "cat.safetensors at 0.80");
   EXPECT_EQ(parsed("cat.safetensors:-2"), "cat.safetensors at -2.0");
   EXPECT_EQ(parsed("C:cat.safetensors"), "C:cat.safetensors at 1.00");
+  EXPECT_EQ(parsed("cat.safetensors:0.8:.*attn.*=0,blocks.1=2"), "cat.safetensors at 0.80");
+  EXPECT_EQ(parsed("cat.safetensors:1,0,1"), "cat.safetensors at 1.00");
+  for (const char* text : {"cat.safetensors", "cat.safetensors:0.8", "cat.safetensors:0.8:blocks.1=2", "cat.safetensors:1,0,1"})
+    EXPECT_EQ(loras::text_of(loras::parse_lora_file(text)), text);
   test::Scratch folder;
   auto there = folder.write("cat:3", "").string();
   EXPECT_EQ(parsed(there), there + " at 1.00");

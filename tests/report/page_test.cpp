@@ -10,6 +10,7 @@
 #include "io/files.h"
 #include "report/run_follower.h"
 #include "report/strip.h"
+#include "tests/planted_visits.h"
 #include "tests/report/fake_run.h"
 #include "tests/scratch.h"
 
@@ -221,6 +222,19 @@ TEST(Report, IsOneFileWithItsPictures) {
   auto clip = data_in(content(path))["runs"][0]["previews"][2];
   EXPECT_EQ(clip["prompt"], "a fox that runs");
   EXPECT_THAT(clip["url"].get<std::string>(), StartsWith("data:image/webp;base64,UklGR")) << "as it is, with all of its frames";
+}
+
+TEST(Report, NamesThePicturesThatStandOut) {
+  Scratch folder;
+  make_run(folder / "cat", 3);
+  make_run(folder / "dog", 3);
+  plant_visits(folder / "cat");
+  const auto path =
+      report::write_report({.runs = {(folder / "cat").string(), (folder / "dog").string()}, .output = "", .picture_size = 48});
+  const auto runs = data_in(content(path))["runs"];
+  ASSERT_EQ(runs[0]["stand_out"].size(), 1);
+  EXPECT_EQ(runs[0]["stand_out"][0]["file"], "4.png");
+  EXPECT_EQ(runs[1]["stand_out"].size(), 0) << "it logged no visits";
 }
 
 TEST(Report, TellsRunsOfOneNameApart) {

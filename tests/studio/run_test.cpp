@@ -1,4 +1,5 @@
 // What the studio says and does of runs beside their queue.
+#include "tests/planted_visits.h"
 #include "tests/studio/served.h"
 
 using namespace burnish;
@@ -39,6 +40,20 @@ TEST_F(RunTest, IsArchivedByAFileThatGoesWithIt) {
   ask("/api/runs/tom/archive", json{{"is_archived", false}});
   ask("/api/runs/tom/archive", json{{"is_archived", false}});
   EXPECT_EQ(ask("/api/runs")[0]["is_archived"], false);
+}
+
+TEST_F(RunTest, SaysWhichPicturesStandOut) {
+  make_run("cat", "");
+  auto said = ask("/api/runs/cat/pictures");
+  EXPECT_EQ(said["visits"], 0) << said;
+  plant_visits(run("cat"));
+  said = ask("/api/runs/cat/pictures");
+  EXPECT_EQ(said["visits"], 240);
+  EXPECT_EQ(said["dataset"], "") << "it lies elsewhere";
+  ASSERT_EQ(said["samples"].size(), 1) << said;
+  EXPECT_EQ(said["samples"][0]["file"], "4.png");
+  EXPECT_EQ(said["samples"][0]["stands_out"], "badly");
+  EXPECT_TRUE(said["samples"][0]["item"].is_null());
 }
 
 TEST_F(RunTest, HasNotesThatGoWithIt) {

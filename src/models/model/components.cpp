@@ -334,6 +334,15 @@ InPlace::InPlace(Components& components, const std::string& of, const std::strin
 
 InPlace::~InPlace() { components_.in_place_.erase(of_); }
 
+std::vector<std::string> block_paths(const Components& components, const std::string& name) {
+  const auto root = components.skeleton(name);
+  std::map<const nn::Module*, std::string> paths;
+  root->visit([&](const std::string& path, nn::Module& module) { paths[&module] = path; });
+  std::vector<std::string> in_order;
+  for (const auto* block : blocks_of(*components.find(name), *root)) in_order.push_back(paths.at(block));
+  return in_order;
+}
+
 std::vector<nn::Block*> Components::blocks(const std::string& component) { return blocks_of(*find(component), module(component)); }
 
 }  // namespace burnish::models

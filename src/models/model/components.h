@@ -210,4 +210,7 @@ class InPlace {
   std::string of_;
 };
 
+/// Returns the paths of a component's blocks in order of execution.
+std::vector<std::string> block_paths(const Components& components, const std::string& name);
+
 }  // namespace burnish::models

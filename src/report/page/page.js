@@ -263,6 +263,7 @@ function show() {
     const {memory} = facts(run);
     return memory ? `${memory.value} ${memory.more}` : "";
   });
+  showStandOut(runs);
   showSettings(runs);
   showStatus();
 }

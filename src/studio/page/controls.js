@@ -51,6 +51,7 @@ const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButt
     tellOfBin((await ask("DELETE", `runs/${named(runName)}`)).bin, runName);
     location.href = `${root}#/`;
   })}, words.bin));
+const learned = new LearnedPictures(runName);
 const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"}), noFiles = h("p", {class: "explain"}, words.noFiles);
 const noSamples = h("p", {class: "explain"}, words.noSamplesYet), savesButton = h("a", {class: "button", href: `${root}#/draw?run=${named(runName)}&saves=1`, hidden: true}, words.drawing.allSaves);
 
@@ -96,7 +97,7 @@ async function trainMore() {
 }
 
 /** The parts of the page by tab: what stands in none of them is always there. */
-const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], samples: ["#previews"], files: [], log: [], settings: ["#settings"]};
+const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], samples: ["#previews"], pictures: [], files: [], log: [], settings: ["#settings"]};
 const tabButtons = Object.keys(tabs).map(tab => h("button", {type: "button", role: "tab", id: `tab-${tab}`, onclick: () => showTab(tab), onkeydown: event => stepTab(event, tab)}, words.tabs[tab]));
 
 function showTab(tab) {
@@ -124,7 +125,7 @@ function layOut() {
   addMenu();
   document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
   document.querySelector(".head").append(mending, running, ended, moreBox, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
-  main.append(sampleBox, fileBox, logBox);
+  main.append(sampleBox, learned.element, fileBox, logBox);
   main.querySelector("#curves").before(main.querySelector("#previews"));
   for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = `${part.dataset.part ?? ""} ${tab}`;
   fileBox.dataset.part = "files";
@@ -203,6 +204,7 @@ async function look() {
   noFiles.hidden = list.length > 0;
   noSamples.hidden = !document.querySelector("#previews").hidden;
   savesButton.hidden = list.length < 2;
+  if (tab === "pictures") await learned.refresh();
   if (tab === "log") log.textContent = (await get(`runs/${named(runName)}/log`)).text || words.noLog;
   tell(run);
 }

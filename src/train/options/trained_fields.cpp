@@ -105,8 +105,8 @@ void preset_fields(config::Fields& f, TrainedChoice& o) {
   f.group("Presets");
   f.path(
       "preset_lora_path", o.presets,
-      "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "
-      "times",
+      "LoRA file, file:strength or file:strength:layers, that is part of the frozen weights while training and of no file that is written; "
+      "may be given several times",
       {"base_weights"});
   f("preset_lora_model", o.preset_components,
     "comma list of components that preset LoRAs are merged into; empty takes all that they adapt");
