@@ -5,6 +5,7 @@
 #include "app/caption_options.h"
 #include "app/file_per_picture.h"
 #include "app/json_refusal.h"
+#include "app/tag_pictures.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -87,10 +88,8 @@ class Captions {
   }
 
   void save(const data::PlaceBeside& place, const captioning::Written& written, Journal* journal) {
-    const auto before = options_.caption.is_added && place.is_there ? data::read_caption(place.file) : "";
-    const auto caption = captioning::caption_of(options_.caption, written, before);
-    if (journal != nullptr) journal->note(place.file);
-    io::write_text_atomic(place.file, caption + "\n");
+    const auto caption = captioning::caption_of(options_.caption, written, caption_there(options_, place));
+    write_caption(place, caption, journal);
     outcome_.written.push_back({{"file", place.picture.string()}, {"caption", caption}, {"is_cut", written.is_cut}});
   }
 
@@ -101,9 +100,13 @@ class Captions {
 
 bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int64_t num_places, FilesWritten& outcome) {
   const auto model_options = train::model_options(o.seen_by.model);
+  auto names = o.seen_by.model.model;
+  std::ranges::transform(names, names.begin(), tagging::id_of);
   const auto files = models::open_model_files(
-      {.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
+      {.model = names, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
+  if (tagging::is_tagger(files)) return tag_pictures(o, files, work, num_places, outcome);
   captioning::LanguageModel model(files, model_options, o.seen_by.processor_path);
+  check_belongs(o, /*is_tagger=*/false, model.name());
   load(model, o);
   Captions captions(o, model, outcome);
   Progress bar("caption", num_places);

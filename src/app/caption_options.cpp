@@ -1,5 +1,9 @@
 #include "app/caption_options.h"
 
+#include <algorithm>
+#include <array>
+
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "config/everyday_words.h"
 #include "config/problems.h"
@@ -10,7 +14,31 @@ namespace burnish::app {
 namespace {
 
 constexpr double kLeastPenalty = 0.1, kMostPenalty = 10, kMostTemperature = 10, kLeastRate = 0.01, kMostRate = 240;
+/// Options of models that write, and those of taggers.
+constexpr std::array kOfWriters{"caption_style",  "caption_prompt",     "dtype",       "weight_format",  "max_pixels",    "frame_pixels",
+                                "max_new_tokens", "repetition_penalty", "temperature", "tokenizer_path", "processor_path"};
+constexpr std::array kOfTaggers{"tag_threshold", "character_threshold", "tag_rating",    "tag_order",
+                                "tags_without",  "keep_underscores",    "caption_prefix"};
 constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768;
+
+void add_tags(config::Fields& f, CaptionOptions& o) {
+  f.group("Tags");
+  f("tag_threshold", o.tags.general,
+    "how likely a tagger has to find a general tag for it to be written; 0: what is usual for the model, 0.5 of EVA-02 and 0.35 of others")
+      .label("Tags from")
+      .at_least(0)
+      .at_most(1);
+  f("character_threshold", o.tags.character, "how likely it has to find the tag of a character")
+      .label("Characters from")
+      .at_least(0)
+      .at_most(1);
+  f("tag_rating", o.tags.with_rating, "writes the likeliest rating (general, sensitive, questionable, explicit) behind all tags");
+  f("tag_order", o.tag_order, "likelihood writes characters first and then what is likeliest, alphabetical by letters")
+      .one_of({"likelihood", "alphabetical"});
+  f("tags_without", o.tags.without, "a tag that is never written; may be given several times");
+  f("keep_underscores", o.tags.keeps_underscores, "writes long_hair, and not long hair; faces such as ^_^ stay in any case");
+  f("caption_prefix", o.tags.prefix, "what stands before the tags of every caption, behind the trigger word");
+}
 
 void add_writing(config::Fields& f, CaptionOptions& o) {
   f.group("Writing");
@@ -54,7 +82,7 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f("json", o.seen_by.json, "print what was written, and what could not be, as JSON, and nothing else");
   model_fields(f, o.seen_by,
                "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a "
-               "model that has one as its text encoder");
+               "model that has one as its text encoder; or a WD tagger of version 3: its folder, or wd-eva02-large-tagger-v3 and its kin");
   f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
       .label("Format of weights")
       .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"});
@@ -80,7 +108,26 @@ void fields(config::Fields& f, CaptionOptions& o) {
       .at_least(1)
       .at_most(kMostInABatch)
       .called(config::kBatch);
+  add_tags(f, o);
   add_writing(f, o);
+}
+
+void check_belongs(const CaptionOptions& o, bool is_tagger, const std::string& name) {
+  auto given = o;
+  CaptionOptions otherwise;
+  config::Fields values, defaults;
+  fields(values, given);
+  fields(defaults, otherwise);
+  config::Problems problems(values);
+  auto is_of = [](const auto& names, const std::string& option) { return std::ranges::find(names, option) != names.end(); };
+  for (size_t i = 0; i < values.list().size(); ++i) {
+    const auto& field = values.list()[i];
+    if (!(is_tagger ? is_of(kOfWriters, field.name) : is_of(kOfTaggers, field.name))) continue;
+    if (config::value_text(field) == config::value_text(defaults.list()[i])) continue;
+    problems.add("{} has no effect here: it belongs to {}, and the model is a {}; take it out, or name another model", field.name,
+                 is_tagger ? "models that write" : "taggers", name);
+  }
+  problems.refuse("caption");
 }
 
 void check(CaptionOptions& o) {
@@ -91,7 +138,8 @@ void check(CaptionOptions& o) {
   problems.gather([&] { train::check(o.seen_by.model); });
   if (o.folders.empty())
     problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
-  if (o.seen_by.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
+  if (o.seen_by.model.model.empty())
+    problems.add("model names a Qwen2.5-VL, a Qwen3-VL or a WD tagger; for example --model Qwen/Qwen3-VL-4B-Instruct");
   problems.gather([&] { data::check_ending_written(o.extension); });
   const auto& tokens = o.writing.tokens;
   if (tokens.temperature == 0 && (tokens.top_k > 0 || tokens.top_p < 1))
@@ -99,7 +147,9 @@ void check(CaptionOptions& o) {
                  tokens.top_k > 0 ? "top_k" : "top_p");
   problems.refuse("caption");
   o.caption.is_tags = o.style == "tags";
-  o.caption.is_added = o.mode == "add";
+  o.caption.is_added = o.tags.is_added = o.mode == "add";
+  o.tags.is_alphabetical = o.tag_order == "alphabetical";
+  o.tags.trigger = o.caption.trigger;
   o.writing.seed = static_cast<uint64_t>(o.seen_by.model.seed);
 }
 

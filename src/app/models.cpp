@@ -15,6 +15,7 @@
 #include "io/files.h"
 #include "models/files/hub_amount.h"
 #include "models/registry.h"
+#include "tagging/tagger.h"
 
 namespace burnish::app {
 
@@ -25,7 +26,7 @@ using nlohmann::json;
 /// Returns what a run opens of a model on a hub.
 json amount_of(const std::string& name) {
   const auto* published = models::find_published(name);
-  const auto id = published != nullptr && !published->id.empty() ? std::string(published->id) : name;
+  const auto id = published != nullptr && !published->id.empty() ? std::string(published->id) : tagging::id_of(name);
   if (!models::is_hub_model(id))
     config_error("models", "'{}' is no id of a model on a hub (author/model); what a file or folder is says `burnish inspect {}`", name,
                  name);

@@ -42,6 +42,7 @@ constexpr Verb kVerbs[] = {
     {"models", list_models, "list the models on this machine, and bring others from hubs"},
     {"import", import_settings, "turn settings of other programs into those of a training run"},
     {"report", report, "write one page about runs: curves, previews, settings"},
+    {"best", best, "say which save of a run is best, and where overfitting began"},
     {"card", card, "write a model card for what a run trained, with weights and pictures, as hubs show it"},
     {"watch", watch, "show a run in the browser while it goes on"},
     {"studio", studio, "make, start, queue and follow runs in the browser"},

@@ -14,6 +14,7 @@
 #include "io/tensor_file.h"
 #include "masking/clip_seg.h"
 #include "models/files/pipeline_index.h"
+#include "tagging/tagger.h"
 
 namespace burnish::app {
 
@@ -105,7 +106,10 @@ template <class Model>
 void add_if(const models::ModelFiles& files, const std::string& name, const std::string& title, std::vector<Annotator>& found) {
   try {
     const models::ModelOptions options;
-    Model model(files, options, "");
+    auto model = [&] {
+      if constexpr (std::is_constructible_v<Model, const models::ModelFiles&, const models::ModelOptions&>) return Model(files, options);
+      else return Model(files, options, "");
+    }();
     Annotator one{.name = name, .title = title};
     for (const auto& component : model.components().list()) one.num_bytes += component.num_bytes;
     if constexpr (requires { model.name(); }) one.title = model.name();
@@ -153,6 +157,7 @@ Annotators find_annotators() {
     try {
       const auto files = models::open_model_files({{name}, "", "", models::HubUse::nothing});
       add_if<captioning::LanguageModel>(files, name, "", found.caption);
+      add_if<tagging::Tagger>(files, name, "", found.caption);
       add_if<masking::ClipSeg>(files, name, "CLIPSeg", found.mask);
     } catch (const std::exception&) {  // a file that is damaged
     }

@@ -21,6 +21,7 @@ void inspect(const Arguments& arguments);
 void list_models(const Arguments& arguments);
 void import_settings(const Arguments& arguments);
 void report(const Arguments& arguments);
+void best(const Arguments& arguments);
 void card(const Arguments& arguments);
 void watch(const Arguments& arguments);
 void studio(const Arguments& arguments);

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
 #include <nlohmann/json.hpp>
@@ -11,8 +10,7 @@
 #include "data/row_scaler.h"
 #include "io/model_values.h"
 #include "models/files/processor_settings.h"
-#include "models/parts/find_components.h"
-#include "models/parts/shared_components.h"
+#include "models/parts/clip_towers.h"
 
 namespace burnish::masking {
 
@@ -21,19 +19,6 @@ namespace text = models::text;
 namespace {
 
 const std::string kTexts = "text_encoder", kPictures = "vision_tower", kDecoder = "decoder";
-
-/// The part's own numbers of config.json, with what transformers takes where they are not said.
-nlohmann::json numbers_of(const nlohmann::json& config, const char* part, nlohmann::json otherwise) {
-  if (config.is_object() && config.contains(part) && config[part].is_object()) otherwise.update(config[part]);
-  return otherwise;
-}
-
-template <class Module, class Config>
-models::Recipe recipe_of(const std::string& name, const char* what, const models::Source& source, const Config& config) {
-  return {.name = name, .what = what, .source = source, .build = [config](const std::string&, const at::TensorOptions& options) {
-            return std::make_unique<Module>(config, options);
-          }};
-}
 
 /// A square of the whole picture, whatever its shape.
 at::Tensor stretched(const at::Tensor& picture_HW3, int64_t side) {
@@ -53,19 +38,11 @@ ClipSeg::ClipSeg(const models::ModelFiles& files, const models::ModelOptions& op
   if (entry_ == nullptr)
     data_error("masking", "there is no CLIPSeg in {}; name the folder of one with --model, or CIDAS/clipseg-rd64-refined",
                files.describe());
-  const auto& json = entry_->config;
-  const auto towers = entry_->tensors->below("clip.");
-  const models::Source texts{entry_, text::clip_tensors(towers, text::Projection::keep), {}};
-  const models::Source pictures{entry_, towers.below("vision_model.").without({"embeddings.position_ids"}), {}};
+  const auto towers = models::clip_towers(*entry_, "clip.");
+  text_ = towers.text;
+  const auto& vision = towers.vision;
   const models::Source decoder{entry_, entry_->tensors->below("decoder."), {}};
-  models::ClipVisionConfig vision;
-  models::naming(entry_->label, [&] {
-    text_ = text::clip_config(numbers_of(json, "text_config", {{"num_attention_heads", 8}, {"eos_token_id", 49407}}), texts.shapes());
-    vision = models::clip_vision_config(numbers_of(json, "vision_config", {{"num_attention_heads", 12}, {"hidden_act", "quick_gelu"}}),
-                                        pictures.shapes());
-    decoder_ = decoder_config(json, decoder.shapes());
-    return 0;
-  });
+  decoder_ = models::naming(entry_->label, [&] { return decoder_config(entry_->config, decoder.shapes()); });
   if (decoder_.layers.back() >= vision.num_layers || decoder_.width != vision.width || decoder_.patch != vision.patch ||
       decoder_.condition != text_.projection_dim)
     data_error("masking",
@@ -73,17 +50,14 @@ ClipSeg::ClipSeg(const models::ModelFiles& files, const models::ModelOptions& op
                "have {} layers, are {} wide, have patches of {}, and make {} of a text",
                entry_->label, decoder_.layers.back(), decoder_.width, decoder_.patch, decoder_.condition, vision.num_layers, vision.width,
                vision.patch, text_.projection_dim);
-  components_.add(recipe_of<text::ClipTextModel>(kTexts, "CLIP text encoder", texts, text_));
-  components_.add(models::clip_vision_recipe(kPictures, pictures, vision));
-  components_.add(recipe_of<Decoder>(kDecoder, "decoder of CLIPSeg", decoder, decoder_));
+  components_.add(models::clip_text_recipe(kTexts, towers.texts, text_));
+  components_.add(models::clip_vision_recipe(kPictures, towers.pictures, vision));
+  components_.add(
+      {.name = kDecoder, .what = "decoder of CLIPSeg", .source = decoder, .build = [config = decoder_](const auto&, const auto& o) {
+         return std::make_unique<Decoder>(config, o);
+       }});
   read_processor(processor_path);
-  auto chosen = options.tokenizer_path;
-  if (chosen.empty() && !models::find_tokenizer(files, "", "tokenizer"))
-    chosen = models::folder_with(*entry_, {"tokenizer.json", "vocab.json"});
-  tokenizer_ = tokenizers::load_clip(models::tokenizer_folder(files, chosen, "tokenizer", "CLIP"));
-  if (tokenizer_->num_ids() > text_.vocab_size)
-    data_error("masking", "the tokenizer has {} tokens and CLIPSeg's text encoder knows {}; they belong to different models",
-               tokenizer_->num_ids(), text_.vocab_size);
+  tokenizer_ = models::clip_tokenizer(files, options, *entry_, text_, "CLIPSeg");
 }
 
 void ClipSeg::read_processor(const std::string& processor_path) {
@@ -111,16 +85,7 @@ void ClipSeg::read_processor(const std::string& processor_path) {
 }
 
 at::Tensor ClipSeg::embed(const std::vector<std::string>& texts) {
-  at::NoGradGuard no_grad;
-  auto& encoder = static_cast<text::ClipTextModel&>(components_.module(kTexts));
-  std::vector<at::Tensor> embedded;
-  for (const auto& sought : texts) {
-    // Tokens behind the end of a text are seen by none before it, so none are needed.
-    const auto tokens = tokenizer_->encode_padded(sought, text_.max_positions);
-    const auto ids_L = at::tensor(tokens.ids).narrow(0, tokens.first_token, tokens.num_tokens);
-    embedded.push_back(encoder.forward(ids_L.unsqueeze(0).to(options_.device)).projected_BP);
-  }
-  return at::cat(embedded);
+  return models::embed_texts(static_cast<text::ClipTextModel&>(components_.module(kTexts)), *tokenizer_, texts, options_.device);
 }
 
 at::Tensor ClipSeg::scores(const at::Tensor& picture_HW3, const at::Tensor& texts_PC) {

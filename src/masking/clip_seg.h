@@ -4,8 +4,7 @@
 
 #include "masking/decoder.h"
 #include "models/model/components.h"
-#include "models/parts/clip_vision.h"
-#include "models/text/clip.h"
+#include "models/parts/clip_towers.h"
 #include "models/text/patches.h"
 
 namespace burnish::masking {

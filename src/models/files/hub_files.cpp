@@ -36,8 +36,10 @@ Paths names_in(const Paths& paths, const std::string& folder) {
   return names;
 }
 
-/// Settings, vocabularies and indexes of shards: small, and read beside weights.
-bool is_small(const std::string& path) { return path.ends_with(".json") || path.ends_with(".txt") || path.ends_with(".model"); }
+/// Settings, vocabularies, names of tags and indexes of shards: small, and read beside weights.
+bool is_small(const std::string& path) {
+  return path.ends_with(".json") || path.ends_with(".txt") || path.ends_with(".model") || path.ends_with("selected_tags.csv");
+}
 
 Paths small_files(const Paths& paths, const std::string& folder) {
   Paths small;

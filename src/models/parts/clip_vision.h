@@ -30,6 +30,8 @@ class ClipVision : public nn::Module {
   std::vector<at::Tensor> states(const at::Tensor& image_B3HW, const std::vector<int64_t>& after);
   /// The states before the last layer of a picture that `seen_by_clip` makes.
   at::Tensor states_before_last(const at::Tensor& image_B3SS) { return states(image_B3SS, {config_.num_layers - 1})[0]; }
+  /// The state of the picture as a whole after all layers, through the last norm, [B, W]: what transformers pools.
+  at::Tensor pooled(const at::Tensor& image_B3HW) { return post_norm_.forward(states(image_B3HW, {config_.num_layers})[0].select(1, 0)); }
   const ClipVisionConfig& config() const { return config_; }
 
  private:

@@ -1,0 +1,175 @@
+#include "app/judged_run.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "app/file_per_picture.h"
+#include "app/run_options.h"
+#include "base/input_error.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
+#include "base/threads.h"
+#include "captioning/look.h"
+#include "data/caption_places.h"
+#include "io/files.h"
+#include "judging/likeness.h"
+#include "models/registry.h"
+#include "records/previews.h"
+#include "records/visits.h"
+#include "report/preview_text.h"
+
+namespace burnish::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A preview as it is looked at: its first frame, and its prompt.
+struct PreviewFile {
+  records::Preview preview;
+  fs::path picture;
+  std::string prompt;
+};
+
+/// Finds the previews that were drawn with the whole of what is trained, each of a step.
+std::map<int64_t, std::vector<PreviewFile>> previews_of(const fs::path& run) {
+  std::map<int64_t, std::vector<PreviewFile>> by_step;
+  for (const auto& preview : records::find_previews(run)) {
+    auto path = records::preview_path(run, preview.step, preview.number, preview.kind);
+    if (preview.kind == records::PreviewKind::frames) {
+      const auto frames = records::preview_frames(path);
+      if (frames.empty()) continue;
+      path = frames.front();
+    }
+    auto text = report::preview_text(preview.kind, path);
+    if (!text.contains("strength")) by_step[preview.step].push_back({preview, path, text["prompt"]});
+  }
+  return by_step;
+}
+
+/// Lists the training pictures: those of a folder, or those that the run visited.
+std::vector<fs::path> training_pictures(const BestOptions& o, const fs::path& run) {
+  std::vector<fs::path> all;
+  if (!o.pictures.empty()) {
+    for (const auto& place : data::caption_places(o.pictures, ".txt")) all.push_back(place.picture);
+  } else if (io::is_there(records::visits_path(run))) {
+    std::set<std::string> files;
+    for (const auto& sample : records::read_visits(run).samples) {
+      if (!sample.file.empty() && io::is_there(sample.file)) files.insert(sample.file);
+    }
+    all.assign(files.begin(), files.end());
+  }
+  const auto most = std::min<int64_t>(o.num_pictures, std::ssize(all));
+  std::vector<fs::path> some;
+  for (int64_t i = 0; i < most; ++i) some.push_back(all[static_cast<size_t>(i * std::ssize(all) / most)]);
+  return some;
+}
+
+/// Looks at pictures batch by batch.
+class Looking {
+ public:
+  Looking(judging::Likeness& model, int64_t batch_size, int64_t total) : model_(model), batch_size_(batch_size), bar_("look", total) {}
+
+  at::Tensor at(const std::vector<fs::path>& pictures) {
+    std::vector<at::Tensor> batch, rows;
+    auto look = [&] {
+      if (!batch.empty()) rows.push_back(model_.of_pictures(at::stack(batch)));
+      batch.clear();
+    };
+    for (const auto& picture : pictures) {
+      if (interrupted()) throw Error(Exit::interrupted, "best", "interrupted; nothing was written, and the same command begins anew");
+      batch.push_back(model_.shown(captioning::look(picture, {.most = 1}).frames_FHW3[0]));
+      if (std::ssize(batch) == batch_size_) look();
+      bar_.update(++done_);
+    }
+    look();
+    return at::cat(rows);
+  }
+
+ private:
+  judging::Likeness& model_;
+  int64_t batch_size_, done_ = 0;
+  Progress bar_;
+};
+
+judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, judging::Likeness& model, Looking& looking) {
+  judging::Drawn drawn{.step = step};
+  std::vector<fs::path> pictures;
+  std::vector<std::string> prompts;
+  for (const auto& file : files) {
+    drawn.numbers.push_back(file.preview.number);
+    pictures.push_back(file.picture);
+    prompts.push_back(file.prompt);
+  }
+  drawn.pictures_ND = looking.at(pictures);
+  if (std::ranges::none_of(prompts, &std::string::empty)) drawn.prompts_ND = model.of_texts(prompts);
+  return drawn;
+}
+
+/// Gives each save the scores of the previews that were drawn at it, or last since the save before.
+void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOptions& o, const fs::path& run) {
+  const auto previews = previews_of(run);
+  judged.training = training_pictures(o, run);
+  if (previews.upper_bound(0) == previews.end())
+    return judged.missing.emplace_back("the run drew no previews at its saves; preview_prompts and preview_steps draw them"), void();
+  if (judged.training.empty())
+    return judged.missing.emplace_back("the training pictures are not where the run had them; --pictures names their folder"), void();
+  const auto files = models::open_model_files({.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
+  const auto options = train::model_options(o.seen_by.model);
+  judging::Likeness model(files, options);
+  load_all(model.components(), judging::Likeness::name());
+  auto total = std::ssize(judged.training);
+  for (const auto& [step, list] : previews) total += std::ssize(list);
+  Looking looking(model, o.batch_size, total);
+  const auto training_ND = looking.at(judged.training);
+  judged.copies_from = judging::copy_from(training_ND);
+  std::map<int64_t, judging::Drawn> drawn;
+  for (const auto& [step, list] : previews) drawn.emplace(step, drawn_of(step, list, model, looking));
+  const auto* before = drawn.contains(0) ? &drawn.at(0) : nullptr;
+  if (before == nullptr) judged.missing.emplace_back("there are no previews from before training, from which drift is measured");
+  int64_t last = 0;
+  for (auto& save : saves) {
+    const auto behind = drawn.upper_bound(save.step);
+    if (behind != drawn.begin() && std::prev(behind)->first > last) {
+      save.drawn_at = std::prev(behind)->first;
+      save.scores = judging::scores_of(drawn.at(*save.drawn_at), training_ND, judged.copies_from, before);
+    }
+    last = save.step;
+  }
+  judged.seen_by = judging::Likeness::name();
+}
+
+}  // namespace
+
+JudgedRun judge(const BestOptions& o) {
+  const fs::path run = o.runs.front();
+  const auto trained = run_options("best", run);
+  set_threads(o.seen_by.model.num_threads, o.seen_by.model.local_size);
+  JudgedRun judged;
+  judged.saves = records::find_saves(run, trained.output.name);
+  const auto losses = records::read_validation_losses(run);
+  std::vector<judging::Judged> saves;
+  for (const auto& save : judged.saves) saves.push_back({.step = save.step, .validation_loss = records::loss_at(losses, save.step)});
+  if (losses.empty()) judged.missing.emplace_back("the run measured no validation loss; validation_split and validation_steps do");
+  if (o.seen_by.model.model.empty())
+    judged.missing.emplace_back(
+        "nothing looked at the previews; --model openai/clip-vit-large-patch14 compares them with the training pictures, with their "
+        "prompts "
+        "and with each other");
+  else score(judged, saves, o, run);
+  const bool is_measured = std::ranges::any_of(saves, [](const auto& save) { return save.validation_loss || save.scores; });
+  if (!is_measured)
+    data_error("best", "nothing tells the {} saves of {} apart: {}", saves.size(), run.string(), fmt::join(judged.missing, "; "));
+  judged.overfitting = judging::find_overfitting(saves, losses);
+  judging::rank(saves, judged.overfitting);
+  judged.ranked = std::move(saves);
+  return judged;
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,90 @@
+#include "judging/likeness.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/input_error.h"
+#include "io/model_values.h"
+#include "models/files/processor_settings.h"
+#include "models/text/resample.h"
+
+namespace burnish::judging {
+
+namespace text = models::text;
+
+namespace {
+
+const std::string kTexts = "text_encoder", kPictures = "vision_tower", kProjection = "visual_projection";
+constexpr double kWhite = 255;
+
+/// The matrix from what the tower of pictures pools to the space that texts share.
+struct Projection : nn::Module {
+  Projection(int64_t in, int64_t out, const at::TensorOptions& options) : layer(in, out, options, /*with_bias=*/false) {
+    own(kProjection, layer);
+  }
+  nn::Linear layer;
+};
+
+bool is_whole_clip(const models::ModelEntry& entry) {
+  return entry.tensors && entry.tensors->contains("visual_projection.weight") && entry.tensors->contains("text_projection.weight") &&
+         entry.tensors->contains("vision_model.embeddings.class_embedding");
+}
+
+at::Tensor unit(const at::Tensor& rows_ND) {
+  const auto rows = rows_ND.to(at::kCPU, at::kFloat);
+  return rows / rows.norm(2, -1, /*keepdim=*/true);
+}
+
+}  // namespace
+
+Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& options) : options_(options), components_(files, options) {
+  const auto* entry = files.find(is_whole_clip);
+  if (entry == nullptr)
+    data_error("judging",
+               "there is no whole CLIP, of pictures and of texts, in {}; name the folder of one, or openai/clip-vit-large-patch14",
+               files.describe());
+  towers_ = models::clip_towers(*entry, "");
+  const models::Source projection{
+      entry, entry->tensors->renamed([](const std::string& name) { return name.starts_with(kProjection) ? name : std::string(); }), {}};
+  const auto in = io::side_of(projection.shapes(), kProjection + ".weight", 1, name()),
+             out = io::side_of(projection.shapes(), kProjection + ".weight", 0, name());
+  if (in != towers_.vision.width || out != towers_.text.projection_dim)
+    data_error("judging", "{} projects pictures from {} to {} numbers, and its towers are {} wide and make {} of a text", entry->label, in,
+               out, towers_.vision.width, towers_.text.projection_dim);
+  components_.add(models::clip_text_recipe(kTexts, towers_.texts, towers_.text));
+  components_.add(models::clip_vision_recipe(kPictures, towers_.pictures, towers_.vision));
+  components_.add({.name = kProjection, .what = "projection of CLIP", .source = projection, .build = [in, out](const auto&, const auto& o) {
+                     return std::make_unique<Projection>(in, out, o);
+                   }});
+  if (const auto processor = models::find_processor(files, models::folder_with(*entry, {"preprocessor_config.json"})))
+    pixels_ = models::naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); });
+  tokenizer_ = models::clip_tokenizer(files, options, *entry, towers_.text, name());
+}
+
+at::Tensor Likeness::shown(const at::Tensor& picture_HW3) const {
+  const auto side = towers_.vision.image_size(), height = picture_HW3.size(0), width = picture_HW3.size(1),
+             shorter = std::min(height, width);
+  const auto scaled_height = side * height / shorter, scaled_width = side * width / shorter;
+  auto levels = picture_HW3.permute({2, 0, 1}).to(at::kDouble);
+  levels = text::resampled(levels, scaled_height, scaled_width, text::Filter::bicubic);
+  levels = levels.narrow(1, (scaled_height - side) / 2, side).narrow(2, (scaled_width - side) / 2, side);
+  auto of_colours = [](const std::array<double, 3>& numbers) { return at::tensor(numbers, at::kDouble).view({3, 1, 1}); };
+  return ((levels / kWhite - of_colours(pixels_.mean)) / of_colours(pixels_.deviation)).to(at::kFloat);
+}
+
+at::Tensor Likeness::of_pictures(const at::Tensor& image_N3SS) {
+  at::NoGradGuard no_grad;
+  const auto pooled =
+      static_cast<models::ClipVision&>(components_.module(kPictures)).pooled(image_N3SS.to(options_.device, options_.dtype));
+  return unit(static_cast<Projection&>(components_.module(kProjection)).layer.forward(pooled));
+}
+
+at::Tensor Likeness::of_texts(const std::vector<std::string>& texts) {
+  return unit(models::embed_texts(static_cast<text::ClipTextModel&>(components_.module(kTexts)), *tokenizer_, texts, options_.device));
+}
+
+}  // namespace burnish::judging

@@ -1,0 +1,124 @@
+#include "judging/verdict.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/count.h"
+#include "base/text.h"
+
+namespace burnish::judging {
+
+namespace {
+
+constexpr int64_t kLooksAbove = 3;  // that a run's own warning waits for
+constexpr double kLeastCosines = 0.02, kLeastShareOfLoss = 0.01;
+constexpr double kEqualMarks = 0.01;
+
+template <auto member>
+std::optional<double> score(const Judged& save) {
+  return save.scores ? std::optional<double>((*save.scores).*member) : std::nullopt;
+}
+std::optional<double> validation(const Judged& save) { return save.validation_loss; }
+std::optional<double> answer(const Judged& save) { return save.scores ? save.scores->answer : std::nullopt; }
+std::optional<double> variety(const Judged& save) { return save.scores ? save.scores->variety : std::nullopt; }
+
+/// The values of a measure, and how far apart they are.
+struct Range {
+  double best = 0, worst = 0;
+  int64_t count = 0;
+
+  Range(const std::vector<Judged>& saves, const Measure& measure) {
+    for (const auto& save : saves) {
+      const auto value = measure.of(save);
+      if (!value) continue;
+      const bool is_first = count++ == 0;
+      if (is_first || is_better(*value, best, measure)) best = *value;
+      if (is_first || is_better(worst, *value, measure)) worst = *value;
+    }
+  }
+  static bool is_better(double a, double b, const Measure& measure) { return measure.is_better_low ? a < b : a > b; }
+  /// Returns how a value stands from the worst, 0, to the best, 1; values that are next to equal all stand near the best.
+  double standing(double value, const Measure& measure) const {
+    const auto least = measure.is_better_low ? std::abs(best) * measure.least_span : measure.least_span;
+    const auto span = std::max({std::abs(best - worst), least, 1e-12});
+    return 1 - std::abs(best - value) / span;
+  }
+};
+
+bool has_copies(const Judged& save) { return save.scores && save.scores->num_copies > 0; }
+
+}  // namespace
+
+const std::vector<Measure>& measures() {
+  static const std::vector<Measure> kMeasures{{"validation loss", validation, true, kLeastShareOfLoss},
+                                              {"likeness", score<&Scores::likeness>, false, kLeastCosines},
+                                              {"answer", answer, false, kLeastCosines},
+                                              {"variety", variety, false, kLeastCosines}};
+  return kMeasures;
+}
+
+std::optional<Overfitting> find_overfitting(const std::vector<Judged>& saves, const std::vector<records::ValidationLoss>& losses) {
+  Overfitting found{.after = INT64_MAX};
+  if (!losses.empty()) {
+    const auto lowest = std::ranges::min_element(losses, {}, &records::ValidationLoss::loss);
+    if (losses.end() - lowest > kLooksAbove) {
+      found.after = lowest->step;
+      found.by_validation = true;
+    }
+  }
+  // Copies that are there once and gone later are chance; those of the last save and all without a gap before it are not.
+  auto first = saves.end();
+  for (auto save = saves.rbegin(); save != saves.rend() && (!save->scores || has_copies(*save)); ++save) {
+    if (has_copies(*save)) first = std::prev(save.base());
+  }
+  if (first != saves.end()) {
+    const auto before = first == saves.begin() ? 0 : std::prev(first)->step;
+    if (before < found.after) found = {.after = before, .by_validation = false, .by_copies = true};
+    else if (before == found.after) found.by_copies = true;
+  }
+  return found.by_validation || found.by_copies ? std::optional(found) : std::nullopt;
+}
+
+void rank(std::vector<Judged>& saves, const std::optional<Overfitting>& overfitting) {
+  std::vector<Range> ranges;
+  for (const auto& measure : measures()) ranges.emplace_back(saves, measure);
+  for (auto& save : saves) {
+    save.is_overfit = overfitting && save.step > overfitting->after;
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (ranges[i].count < 2) continue;
+      ++count;
+      if (const auto value = measures()[i].of(save)) sum += ranges[i].standing(*value, measures()[i]);
+    }
+    save.mark = count > 0 ? sum / static_cast<double>(count) : 0;
+  }
+  // Marks that are next to equal are told apart by steps: they are compared in whole hundredths, so that the order has no circles.
+  auto key = [](const Judged& save) {
+    return std::tuple(save.is_overfit, has_copies(save), -std::llround(save.mark / kEqualMarks), save.step);
+  };
+  std::ranges::sort(saves, {}, key);
+}
+
+std::string why_first(const std::vector<Judged>& ranked) {
+  const auto& first = ranked.front();
+  std::vector<std::string> reasons;
+  for (const auto& measure : measures()) {
+    const Range range(ranked, measure);
+    const auto value = measure.of(first);
+    if (!value || range.count < 2) continue;
+    const auto stands = range.standing(*value, measure);
+    if (*value == range.best) reasons.push_back(fmt::format("its {} is the best of all", measure.name));
+    else if (stands >= 0.5) reasons.push_back(fmt::format("its {} is {:.3f}, and {:.3f} the best", measure.name, *value, range.best));
+    else reasons.push_back(fmt::format("though its {} is {:.3f}, and {:.3f} the best", measure.name, *value, range.best));
+  }
+  const auto num_overfit = std::ranges::count_if(ranked, &Judged::is_overfit);
+  if (!first.is_overfit && num_overfit > 0) reasons.push_back("overfitting had not begun");
+  if (first.scores && !has_copies(first)) reasons.push_back("no preview of it is a copy of a training picture");
+  if (reasons.empty()) reasons.push_back(ranked.size() == 1 ? "it is the only one" : "nothing tells them apart");
+  return join(reasons, "; ");
+}
+
+}  // namespace burnish::judging

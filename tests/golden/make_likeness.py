@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""How transformers' CLIPModel places pictures and texts, in likeness/:
+
+clip/                 a small random CLIP as its hub has it: both towers with their projections, the tokenizer of tokenizers/clip_json, its processor
+likeness.safetensors  a, b: unit vectors [D] of captions/pictures; texts: of TEXTS, [P, D]; levels.a, levels.b: these pictures, uint8 [H, W, 3];
+                      pixels.a, pixels.b: what its processor makes of them
+"""
+import json
+import shutil
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from transformers import CLIPConfig, CLIPModel, PreTrainedTokenizerFast
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from make_encoders import HERE, randomise, rounded
+
+OUT = HERE / "likeness"
+SIDE = 40
+TEXTS = ["a cat", "the blue sky above"]
+
+
+@torch.no_grad()
+def main():
+    shutil.rmtree(OUT, ignore_errors=True)
+    folder = OUT / "clip"
+    folder.mkdir(parents=True)
+    shutil.copyfile(HERE / "tokenizers/clip_json/tokenizer.json", folder / "tokenizer.json")
+    tokens = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<|endoftext|>")
+    end = tokens.convert_tokens_to_ids("<|endoftext|>")
+    text = {"vocab_size": len(tokens), "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 12,
+            "eos_token_id": end}
+    vision = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 3, "image_size": SIDE, "patch_size": 8}
+    torch.manual_seed(15)
+    model = rounded(randomise(CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=12)), 1.5))
+    model.to(torch.bfloat16).save_pretrained(folder)
+    model = model.double().eval()
+    process = CLIPImageProcessorPil(size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE})
+    process.save_pretrained(folder)
+    results = {}
+    unit = lambda x: (x / x.norm(dim=-1, keepdim=True)).float()
+    for name in "ab":
+        picture = Image.open(HERE / f"captions/pictures/{name}.png").convert("RGB")
+        results[f"levels.{name}"] = torch.from_numpy(np.array(picture))
+        pixels = process(picture, return_tensors="pt")["pixel_values"]
+        results[f"pixels.{name}"] = pixels[0]
+        seen = model.vision_model(pixels.double())
+        results[name] = unit(model.visual_projection(seen.pooler_output))[0]
+    ids = tokens(TEXTS, padding="max_length", max_length=12, truncation=True, return_tensors="pt", return_token_type_ids=False)
+    results["texts"] = unit(model.text_projection(model.text_model(**ids).pooler_output))
+    print({name: value.flatten()[:5] for name, value in results.items()}, results["a"] @ results["b"])
+    save_file({name: value.contiguous() for name, value in results.items()}, OUT / "likeness.safetensors", metadata={"texts": json.dumps(TEXTS)})
+    for file in OUT.rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+// Parity: where CLIP places pictures and texts, with transformers in fp64 (tests/golden/make_likeness.py).
+#include "judging/likeness.h"
+
+#include <gmock/gmock.h>
+
+#include "io/json.h"
+#include "models/files/open_files.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+namespace burnish::judging {
+
+namespace {
+
+struct Opened {
+  explicit Opened(const std::string& folder)
+      : files(models::open_files({.model = {folder}, .model_paths = {}, .model_id_with_origin_paths = {}},
+                                 [](const std::string&) { return std::nullopt; })),
+        options{.dtype = at::kFloat, .device = test::device()},
+        model(files, options) {
+    for (const auto& component : model.components().list()) model.components().load(component.name);
+  }
+  models::ModelFiles files;
+  models::ModelOptions options;
+  Likeness model;
+};
+
+}  // namespace
+
+TEST(Likeness, PicturesAndTextsLieWhereTransformersPlacesThem) {
+  Opened opened(test::golden_path("likeness/clip"));
+  const auto golden = test::golden("likeness/likeness.safetensors");
+  std::vector<at::Tensor> shown;
+  for (const char* name : {"a", "b"}) {
+    shown.push_back(opened.model.shown(golden.tensor(std::string("levels.") + name)));
+    EXPECT_LT((shown.back() - golden.tensor(std::string("pixels.") + name)).abs().max().item<double>(), 1e-5) << name;
+  }
+  const auto pictures = opened.model.of_pictures(at::stack(shown));
+  EXPECT_LT((pictures[0] - golden.tensor("a")).abs().max().item<double>(), 1e-5);
+  EXPECT_LT((pictures[1] - golden.tensor("b")).abs().max().item<double>(), 1e-5);
+  const auto texts = opened.model.of_texts(nlohmann::json::parse(golden.metadata().at("texts")).get<std::vector<std::string>>());
+  EXPECT_LT((texts - golden.tensor("texts")).abs().max().item<double>(), 1e-5);
+}
+
+TEST(Likeness, IsOfAWholeClipAlone) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(test::error_of([] { Opened opened(test::golden_path("masks/clip_seg")); }), HasSubstr("there is no whole CLIP"));
+  EXPECT_THAT(test::error_of([] { Opened opened(test::golden_path("taggers/vit")); }), HasSubstr("there is no whole CLIP"));
+}
+
+}  // namespace burnish::judging

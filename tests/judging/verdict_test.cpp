@@ -1,0 +1,112 @@
+// What pictures of a step are scored by, where overfitting begins, and in which order saves stand.
+#include "judging/verdict.h"
+
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace burnish::judging {
+
+namespace {
+
+/// A unit vector at an angle in degrees: pictures are alike by the cosine of the angle between them.
+at::Tensor at_angle(double degrees) { return at::tensor({std::cos(degrees * M_PI / 180), std::sin(degrees * M_PI / 180)}); }
+at::Tensor at_angles(const std::vector<double>& degrees) {
+  std::vector<at::Tensor> rows;
+  for (auto one : degrees) rows.push_back(at_angle(one));
+  return at::stack(rows);
+}
+double alike(double degrees) { return std::cos(degrees * M_PI / 180); }
+
+Judged save(int64_t step, std::optional<double> loss, std::optional<double> likeness = {}, int64_t num_copies = 0) {
+  Judged judged{.step = step, .validation_loss = loss};
+  if (likeness) {
+    judged.scores = Scores{.likeness = *likeness};
+    judged.scores->num_copies = num_copies;
+  }
+  return judged;
+}
+
+std::vector<int64_t> order(std::vector<Judged> saves, const std::optional<Overfitting>& overfitting = {}) {
+  rank(saves, overfitting);
+  std::vector<int64_t> steps;
+  for (const auto& one : saves) steps.push_back(one.step);
+  return steps;
+}
+
+}  // namespace
+
+TEST(Scores, CompareWithTrainingPicturesPromptsEachOtherAndBefore) {
+  const auto training = at_angles({0, 30, 60});
+  EXPECT_NEAR(copy_from(training), (alike(30) + 1) / 2, 1e-6);
+  EXPECT_EQ(copy_from(at_angles({10})), 0.9);
+  const Drawn before{.step = 0, .numbers = {0, 1}, .pictures_ND = at_angles({90, 80})};
+  const Drawn drawn{.step = 5, .numbers = {0, 1}, .pictures_ND = at_angles({45, 29}), .prompts_ND = at_angles({55, 29})};
+  const auto s = scores_of(drawn, training, copy_from(training), &before);
+  EXPECT_NEAR(s.likeness, (alike(45) + alike(15) + alike(15) + alike(29) + alike(1) + alike(31)) / 6, 1e-6);
+  EXPECT_NEAR(*s.answer, (alike(10) + 1) / 2, 1e-6);
+  EXPECT_NEAR(*s.variety, 1 - alike(16), 1e-6);
+  EXPECT_NEAR(*s.drift, 1 - (alike(45) + alike(51)) / 2, 1e-6);
+  EXPECT_NEAR(s.nearest, alike(1), 1e-6);
+  EXPECT_EQ(s.nearest_preview, 1);
+  EXPECT_EQ(s.nearest_row, 1);
+  EXPECT_EQ(s.num_copies, 2) << "15 and 1 degrees are nearer than halfway between 30 degrees and none";
+  EXPECT_EQ(scores_of(drawn, training, alike(5), nullptr).num_copies, 1);
+  EXPECT_FALSE(scores_of(drawn, training, alike(5), nullptr).drift);
+}
+
+TEST(Scores, PreviewsOfOtherNumbersSayNothingOfDrift) {
+  const Drawn before{.step = 0, .numbers = {1}, .pictures_ND = at_angles({80})};
+  const Drawn drawn{.step = 5, .numbers = {0, 1}, .pictures_ND = at_angles({0, 60})};
+  EXPECT_NEAR(*scores_of(drawn, at_angles({0, 30}), 0.99, &before).drift, 1 - alike(20), 1e-6);
+}
+
+TEST(Verdict, OverfittingBeginsAfterTheLowestLossThatThreeLooksStayAbove) {
+  const std::vector<records::ValidationLoss> rising{{0, 1}, {10, 0.8}, {20, 0.7}, {30, 0.75}, {40, 0.72}, {50, 0.8}};
+  const auto found = find_overfitting({}, rising);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->after, 20);
+  EXPECT_TRUE(found->by_validation);
+  EXPECT_FALSE(find_overfitting({}, {rising.begin(), rising.end() - 1})) << "two looks may be chance";
+  EXPECT_FALSE(find_overfitting({}, {{0, 1}, {10, 0.9}, {20, 0.8}}));
+}
+
+TEST(Verdict, CopiesOfAllLastSavesAreOverfittingToo) {
+  std::vector<Judged> saves{save(10, {}, 0.5, 1), save(20, {}, 0.6), save(30, {}, 0.7, 1), save(40, {}, 0.8, 2)};
+  const auto found = find_overfitting(saves, {});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->after, 20);
+  EXPECT_TRUE(found->by_copies);
+  saves.back().scores->num_copies = 0;
+  EXPECT_FALSE(find_overfitting(saves, {})) << "a copy that is gone later was chance";
+}
+
+TEST(Verdict, SavesStandByMarksBehindThemOverfittedOnesAndCopies) {
+  EXPECT_THAT(order({save(10, 0.9), save(20, 0.7), save(30, 0.8)}), testing::ElementsAre(20, 30, 10));
+  EXPECT_THAT(order({save(10, 0.9), save(20, 0.7), save(30, 0.8)}, Overfitting{.after = 10, .by_validation = true}),
+              testing::ElementsAre(10, 20, 30));
+  EXPECT_THAT(order({save(10, 0.9, 0.5), save(20, 0.8, 0.9, 1), save(30, 0.85, 0.6)}), testing::ElementsAre(30, 10, 20));
+  EXPECT_THAT(order({save(10, 0.8, 0.9), save(20, 0.8, 0.9)}), testing::ElementsAre(10, 20)) << "of equal ones the earlier";
+  EXPECT_THAT(order({save(10, 0.8, 0.2), save(20, 0.8, 0.6)}), testing::ElementsAre(20, 10));
+}
+
+TEST(Verdict, DifferencesThatAreNextToNothingDecideNothing) {
+  std::vector<Judged> saves{save(10, 0.8001, 0.6), save(20, 0.8, 0.5)};
+  rank(saves, {});
+  EXPECT_EQ(saves[0].step, 10);
+  EXPECT_GT(saves[0].mark, 0.95) << "a hundredth of a percent of the loss is no reason";
+}
+
+TEST(Verdict, SaysWhy) {
+  std::vector<Judged> saves{save(10, 0.9, 0.5), save(20, 0.7, 0.8), save(30, 0.8, 0.85, 1)};
+  rank(saves, Overfitting{.after = 20, .by_copies = true});
+  EXPECT_EQ(
+      why_first(saves),
+      "its validation loss is the best of all; its likeness is 0.800, and 0.850 the best; overfitting had not begun; no preview of it "
+      "is a copy of a training picture");
+  EXPECT_EQ(why_first({save(10, 0.9)}), "it is the only one");
+}
+
+}  // namespace burnish::judging
