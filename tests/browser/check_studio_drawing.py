@@ -130,6 +130,40 @@ class DrawingAndFiles(unittest.TestCase):
         self.assertEqual([self.value(".loras input"), self.browser.evaluate("document.querySelectorAll('.loras li').length")], ["0.6", 1])
         self.assertEqual(self.browser.complaints, [])
 
+    def test_what_each_block_does_is_drawn(self):
+        self.click("Drawing", "nav a")
+        self.type("#draw-model", str(MODEL))
+        self.choose("#draw-add", "blue")
+        self.type("#draw-prompts", "a square")
+        self.type("#draw-sizes", "64x64")
+        self.type("#draw-steps", "2")
+        self.type("#draw-without", "1.5")
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".toast", "must be a whole number")
+        self.type("#draw-without", "2")
+        self.wait_text(".draw-form [role=status]", "3 pictures")
+        self.type("#draw-name", "blocks")
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".drawn [role=status]", "Done · 3 of 3")
+        heads = self.browser.evaluate("[...document.querySelectorAll('.sheet th')].map(one => one.textContent)")
+        self.assertEqual(heads, ["whole", "without group 1", "without group 2"])
+        pictures = [(self.folder / f"drawings/blocks/000{i}.png").read_bytes() for i in range(3)]
+        self.assertEqual(len(set(pictures)), 3)
+        self.shoot("drawing-blocks")
+
+        # One with its layers weakened, and the picture brings that into the form again.
+        self.type("#draw-without", "")
+        self.type(".loras input[placeholder]", ".*attn.*=0")
+        self.type("#draw-name", "layers")
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".drawn h2", "layers")
+        self.wait_text(".drawn [role=status]", "Done · 1 of 1")
+        drawn = self.folder / "drawings/layers/0000.png"
+        self.assertNotEqual(drawn.read_bytes(), pictures[0])
+        self.type(".loras input[placeholder]", "")
+        self.give("#draw-files", drawn)
+        self.browser.wait("document.querySelector('.loras input[placeholder]').value === '.*attn.*=0'")
+
     def test_choices_between_pictures_become_a_dataset_of_pairs(self):
         self.click("Drawing", "nav a")
         self.type("#draw-model", str(MODEL))
