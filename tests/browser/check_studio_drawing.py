@@ -24,10 +24,9 @@ def foreign_png(path, parameters):
                      chunk(b"IDAT", rows) + chunk(b"IEND", b""))
 
 
-def lora(path, layer="transformer_blocks.0.attn.to_q", rank=4, side=64):
+def lora(path, *layers, rank=4, side=64):
     """A LoRA in diffusers' names whose factors are small numbers."""
-    a, b = f"transformer.{layer}.lora_A.weight", f"transformer.{layer}.lora_B.weight"
-    sizes = {a: [rank, side], b: [side, rank]}
+    sizes = {f"transformer.{layer}.lora_{factor}.weight": [rank, side] if factor == "A" else [side, rank] for layer in layers or ["transformer_blocks.0.attn.to_q"] for factor in "AB"}
     header, at = {"__metadata__": {"trained_by": "a test"}}, 0
     for name, shape in sizes.items():
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * rank * side]}
@@ -131,9 +130,10 @@ class DrawingAndFiles(unittest.TestCase):
         self.assertEqual(self.browser.complaints, [])
 
     def test_what_each_block_does_is_drawn(self):
+        lora(self.folder / "loras/several.safetensors", *(f"transformer_blocks.{i}.attn.to_{part}" for i in range(2) for part in "qkv"), side=side_of(MODEL))
         self.click("Drawing", "nav a")
         self.type("#draw-model", str(MODEL))
-        self.choose("#draw-add", "blue")
+        self.choose("#draw-add", "several")
         self.type("#draw-prompts", "a square")
         self.type("#draw-sizes", "64x64")
         self.type("#draw-steps", "2")
