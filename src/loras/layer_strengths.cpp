@@ -49,6 +49,12 @@ class LayerPaths {
   std::map<std::string, std::string> in_single_file_;  ///< names of parameters there, by ours
 };
 
+/// Joins the parts of a list without blanks around them.
+std::string join_trimmed(std::vector<std::string> parts) {
+  for (auto& part : parts) part = std::string(trim(part));
+  return join(parts, ",");
+}
+
 using Numbered = std::vector<std::vector<std::string>>;  // the names that each of several numbers is for
 
 void add_blocks(Numbered& all, const std::string& list, const std::vector<int>& numbers) {
@@ -134,13 +140,15 @@ std::string named(const std::vector<double>& numbers, const models::Model& model
 
 std::optional<LayerStrengths> LayerStrengths::parse(std::string_view text) {
   LayerStrengths read;
-  read.text_ = trim(text);
   if (text.find('=') != text.npos) {
     by_name(text);
+    read.text_ = join_trimmed(split_numbers(text));
     return read;
   }
   const auto numbers = parse_numbers<double>(text);
-  return numbers && numbers->size() > 1 ? std::optional(read) : std::nullopt;
+  if (!numbers || numbers->size() < 2) return std::nullopt;
+  read.text_ = join(split_list(text), ",");
+  return read;
 }
 
 LayerStrengths::ByComponent LayerStrengths::of(const models::Model& model, const AdaptersByComponent& adapters,

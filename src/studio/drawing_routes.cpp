@@ -17,11 +17,22 @@ httplib::Server::Handler of_drawing(const Studio& studio, Handle handle) {
 }
 
 /// The members that a drawing is asked for with; "x", "y", "model" and "more" are the page's own, which fills its form from them again.
-const std::vector<Taken> kWish{{"name", Is::text, false},     {"run", Is::text, false},      {"settings", Is::text, false},
-                               {"loras", Is::list, false},    {"apart", Is::truth, false},   {"negative_prompt", Is::text, false},
-                               {"prompts", Is::texts, false}, {"seeds", Is::list, false},    {"sizes", Is::list, false},
-                               {"steps", Is::list, false},    {"guidance", Is::list, false}, {"strengths", Is::list, false},
-                               {"x", Is::text, false},        {"y", Is::text, false},        {"model", Is::text, false},
+const std::vector<Taken> kWish{{"name", Is::text, false},
+                               {"run", Is::text, false},
+                               {"settings", Is::text, false},
+                               {"loras", Is::list, false},
+                               {"apart", Is::truth, false},
+                               {"negative_prompt", Is::text, false},
+                               {"prompts", Is::texts, false},
+                               {"seeds", Is::list, false},
+                               {"sizes", Is::list, false},
+                               {"steps", Is::list, false},
+                               {"guidance", Is::list, false},
+                               {"strengths", Is::list, false},
+                               {"without_blocks", Is::whole, false},
+                               {"x", Is::text, false},
+                               {"y", Is::text, false},
+                               {"model", Is::text, false},
                                {"more", Is::object, false}};
 
 const char* media_type(const fs::path& picture) {

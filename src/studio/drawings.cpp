@@ -121,12 +121,14 @@ Job Drawings::draw(const json& wish) {
   for (const auto& lora : given["loras"]) {
     const auto path = files_.find(weight_file_of(lora));
     if (!path) config_error("studio", "there is no {} in {}", lora.at("name").get<std::string>(), lora.at("place").get<std::string>());
-    loras.push_back(path->string());
+    const auto layers = lora.value("layers", "");
+    loras.push_back(layers.empty() ? path->string() : path->string() + ":" + layers);
   }
   if (!loras.empty()) settings += fmt::format("lora = {}\n", to_toml(loras));
   if (const auto negative = wish.value("negative_prompt", ""); !negative.empty())
     settings += fmt::format("negative_prompt = {}\n", to_toml(negative));
   const auto grid = make_grid(given);
+  if (const auto count = wish.value("without_blocks", int64_t{0}); count > 0) settings += fmt::format("without_blocks = {}\n", count);
   settings += wish.value("settings", "");
   if (check_) check_(name_wish, settings);  // before there is a folder
 

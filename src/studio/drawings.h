@@ -28,8 +28,9 @@ class Drawings {
 
   /// Begins one: {"name", "settings": further options of sample as TOML, "run" or "" , "loras": [{"place", "name", "strength"}], "apart":
   /// whether each LoRA is drawn by itself, "negative_prompt", and lists "prompts", "seeds", "sizes" ([width, height]), "steps",
-  /// "guidance", "strengths" (by which those of the LoRAs are multiplied)}. A list that is empty leaves its value to sample. A config Error
-  /// for what is not there, and for too many pictures.
+  /// "guidance", "strengths" (by which those of the LoRAs are multiplied)}. A list that is empty leaves its value to sample. A LoRA may
+  /// have "layers", factors on its strength for some of its layers (docs/adapters.md), and "without_blocks" has everything drawn once more
+  /// without each of so many groups of the blocks of the only LoRA. A config Error for what is not there, and for too many pictures.
   Job draw(const nlohmann::json& wish);
   /// Ends a drawing that goes on, with the pictures that are finished, or takes one that waits out of the queue. False for others.
   bool stop(const std::string& name);

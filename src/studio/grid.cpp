@@ -126,6 +126,28 @@ json described(const json& wish, json cell) {
   return cell;
 }
 
+/// Has every cell once more without each group of blocks, behind those of the whole LoRA, in the order in which sample draws them.
+void leave_out_blocks(Grid& grid, const json& wish) {
+  const auto& groups = wish.value("without_blocks", json(0));
+  check_whole(groups, "the groups of blocks that are left out", 0, 100);
+  if (groups == 0) return;
+  if (wish.at("loras").size() != 1 || wish.value("strengths", json::array()).size() > 1)
+    config_error("studio", "blocks are left out of one LoRA at one strength; choose one, or leave no blocks out");
+  const auto count = groups.get<size_t>();
+  if (grid.cells.size() * (count + 1) > kMostCells)
+    config_error("studio", "this grid has more than {} pictures; list less of something", kMostCells);
+  const auto whole = grid.cells;
+  grid.cells = json::array();
+  for (size_t group = 0; group <= count; ++group) {
+    for (auto cell : whole) {
+      cell["without"] = group;
+      cell["picture"] = cell["picture"].get<int64_t>() + static_cast<int64_t>(group) * grid.num_pictures;
+      grid.cells.push_back(std::move(cell));
+    }
+  }
+  grid.num_pictures *= static_cast<int64_t>(count + 1);
+}
+
 }  // namespace
 
 Grid make_grid(const json& wish) {
@@ -152,6 +174,7 @@ Grid make_grid(const json& wish) {
     cell["picture"] = number->second;
     grid.cells.push_back(std::move(cell));
   } while (advance(at, axes));
+  leave_out_blocks(grid, wish);
   return grid;
 }
 

@@ -12,7 +12,8 @@ struct Grid {
 };
 
 /// Combines what Drawings::draw is asked for. Lines of the same strengths stand beside each other, since the model changes between others
-/// (docs/sample.md). A config Error for prompts that no line can hold, and for more than 1000 combinations.
+/// (docs/sample.md); with "without_blocks" the pictures without a group of blocks come behind all whole ones. A config Error for prompts
+/// that no line can hold, and for more than 1000 combinations.
 Grid make_grid(const nlohmann::json& wish);
 
 }  // namespace burnish::studio

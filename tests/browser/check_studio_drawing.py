@@ -24,10 +24,9 @@ def foreign_png(path, parameters):
                      chunk(b"IDAT", rows) + chunk(b"IEND", b""))
 
 
-def lora(path, layer="transformer_blocks.0.attn.to_q", rank=4, side=64):
+def lora(path, *layers, rank=4, side=64):
     """A LoRA in diffusers' names whose factors are small numbers."""
-    a, b = f"transformer.{layer}.lora_A.weight", f"transformer.{layer}.lora_B.weight"
-    sizes = {a: [rank, side], b: [side, rank]}
+    sizes = {f"transformer.{layer}.lora_{factor}.weight": [rank, side] if factor == "A" else [side, rank] for layer in layers or ["transformer_blocks.0.attn.to_q"] for factor in "AB"}
     header, at = {"__metadata__": {"trained_by": "a test"}}, 0
     for name, shape in sizes.items():
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * rank * side]}
@@ -129,6 +128,41 @@ class DrawingAndFiles(unittest.TestCase):
         self.assertEqual([self.value(f"#draw-{box}") for box in ("negative", "seeds", "sizes", "steps", "guidance")], ["blurry, grey", "42", "512x768", "20", "7.5"])
         self.assertEqual([self.value(".loras input"), self.browser.evaluate("document.querySelectorAll('.loras li').length")], ["0.6", 1])
         self.assertEqual(self.browser.complaints, [])
+
+    def test_what_each_block_does_is_drawn(self):
+        lora(self.folder / "loras/several.safetensors", *(f"transformer_blocks.{i}.attn.to_{part}" for i in range(2) for part in "qkv"), side=side_of(MODEL))
+        self.click("Drawing", "nav a")
+        self.type("#draw-model", str(MODEL))
+        self.choose("#draw-add", "several")
+        self.type("#draw-prompts", "a square")
+        self.type("#draw-sizes", "64x64")
+        self.type("#draw-steps", "2")
+        self.type("#draw-without", "1.5")
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".toast", "must be a whole number")
+        self.type("#draw-without", "2")
+        self.wait_text(".draw-form [role=status]", "3 pictures")
+        self.type("#draw-name", "blocks")
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".drawn [role=status]", "Done · 3 of 3")
+        heads = self.browser.evaluate("[...document.querySelectorAll('.sheet th')].map(one => one.textContent)")
+        self.assertEqual(heads, ["whole", "without group 1", "without group 2"])
+        pictures = [(self.folder / f"drawings/blocks/000{i}.png").read_bytes() for i in range(3)]
+        self.assertEqual(len(set(pictures)), 3)
+        self.shoot("drawing-blocks")
+
+        # One with its layers weakened, and the picture brings that into the form again.
+        self.type("#draw-without", "")
+        self.type(".loras input[placeholder]", ".*attn.*=0")
+        self.type("#draw-name", "layers")
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".drawn h2", "layers")
+        self.wait_text(".drawn [role=status]", "Done · 1 of 1")
+        drawn = self.folder / "drawings/layers/0000.png"
+        self.assertNotEqual(drawn.read_bytes(), pictures[0])
+        self.type(".loras input[placeholder]", "")
+        self.give("#draw-files", drawn)
+        self.browser.wait("document.querySelector('.loras input[placeholder]').value === '.*attn.*=0'")
 
     def test_choices_between_pictures_become_a_dataset_of_pairs(self):
         self.click("Drawing", "nav a")

@@ -53,6 +53,8 @@ TEST_F(LayerStrengths, AreListsOfNamesOrOfNumbers) {
   for (const char* text : {"", "1", "style", "a,b", "1,b"}) EXPECT_FALSE(loras::LayerStrengths::parse(text)) << text;
   EXPECT_THAT(error_of([] { loras::LayerStrengths::parse("attn=much"); }, Exit::config), HasSubstr("name=number"));
   EXPECT_FALSE(loras::LayerStrengths().is_given());
+  EXPECT_EQ(loras::LayerStrengths::parse("a=0.5, b{1,2}=1")->text(), "a=0.5,b{1,2}=1") << "texts of pictures have blanks between LoRAs";
+  EXPECT_EQ(loras::LayerStrengths::parse("1, 0")->text(), "1,0");
 }
 
 TEST_F(LayerStrengths, TheLastNameThatFitsCounts) {

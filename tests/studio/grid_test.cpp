@@ -48,6 +48,19 @@ TEST(Grid, DrawsOnceWhatComesToTheSame) {
   EXPECT_EQ(grid.cells[2]["lora"], "b.safetensors");
 }
 
+TEST(Grid, HasPicturesWithoutGroupsOfBlocksBehindWholeOnes) {
+  const json one = json::array({kLoras[1]});
+  const auto grid = make_grid({{"loras", one}, {"prompts", {"a cat", "a dog"}}, {"without_blocks", 2}});
+  EXPECT_EQ(grid.prompts, "a cat --am 1 --d 0\na dog --am 1 --d 0\n") << "sample draws the others by itself";
+  EXPECT_EQ(grid.num_pictures, 6);
+  ASSERT_EQ(grid.cells.size(), 6u);
+  EXPECT_EQ(grid.cells[1]["without"], 0);
+  EXPECT_EQ(grid.cells[5], json::parse(R"({"prompt": "a dog", "seed": 0, "strength": 1.0, "without": 2, "picture": 5})"));
+  EXPECT_THAT(refusal_of({{"loras", kLoras}, {"without_blocks", 2}}), HasSubstr("out of one LoRA"));
+  EXPECT_THAT(refusal_of({{"loras", one}, {"strengths", {0, 1}}, {"without_blocks", 2}}), HasSubstr("at one strength"));
+  EXPECT_THAT(refusal_of({{"loras", one}, {"without_blocks", 1.5}}), HasSubstr("must be a whole number"));
+}
+
 TEST(Grid, LeavesToSampleWhatIsNotListed) {
   EXPECT_EQ(make_grid({{"loras", json::array()}}).prompts, " --d 0\n");
   EXPECT_EQ(make_grid({{"loras", json::array()}, {"leaves_out_loras", true}, {"sizes", {{64, 32}}}, {"steps", {2}}}).prompts,

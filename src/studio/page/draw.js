@@ -5,8 +5,8 @@ const pictureUrl = (name, file) => `${root}api/drawings/${named(name)}/${named(f
 const isClipName = file => /\.(mp4|webm)$/.test(file);
 
 /** Axes of a grid in the order in which they are offered, each with what a cell says of it. */
-const gridAxes = ["strength", "prompt", "seed", "lora", "steps", "guidance", "size"];
-const cellText = (axis, value) => axis === "size" ? value.join(" × ") : axis === "prompt" ? value : axis === "lora" ? value.replace(/\.safetensors$/, "") : words.drawing.value(words.drawing.axes[axis], number(value));
+const gridAxes = ["strength", "prompt", "seed", "lora", "without", "steps", "guidance", "size"];
+const cellText = (axis, value) => axis === "size" ? value.join(" × ") : axis === "prompt" ? value : axis === "lora" ? value.replace(/\.safetensors$/, "") : axis === "without" ? words.drawing.withoutGroup(value) : words.drawing.value(words.drawing.axes[axis], number(value));
 
 /** Values of an axis in a list of cells, in their order. */
 function valuesOf(cells, axis) {
@@ -47,7 +47,7 @@ class DrawForm {
       this[id] = h("select", {id: `draw-${id}`, onchange: () => this.count()}, h("option", {value: ""}, t.automatic), ...gridAxes.map(one => h("option", {value: one}, t.axes[one])));
       return h("div", {class: "field"}, h("label", {for: `draw-${id}`}, label), this[id]);
     };
-    const own = ["run", "prompt", "prompts", "negative_prompt", "lora", "height", "width", "num_inference_steps", "cfg_scale", "num_images", "output_path", "model", "seed", "noise", "save_latents"];
+    const own = ["run", "prompt", "prompts", "negative_prompt", "lora", "height", "width", "num_inference_steps", "cfg_scale", "num_images", "output_path", "model", "seed", "noise", "save_latents", "lora_strengths", "without_blocks"];
     this.more = new OptionFields("sample", schema.options.filter(option => !own.includes(option.name)));
     this.total = h("p", {class: "explain", role: "status"});
     this.name = h("input", {id: "draw-name", autocomplete: "off", spellcheck: "false", value: "drawing", oninput: () => this.count()});
@@ -59,6 +59,7 @@ class DrawForm {
       h("div", {class: "pair"}, listed("seeds", t.seeds, t.listNote("1, 2, 3")), listed("sizes", t.sizes, t.listNote("512x512, 768x512"))),
       h("div", {class: "pair"}, listed("steps", t.steps, t.listNote("8, 28")), listed("guidance", t.guidance, t.listNote("1, 4"))),
       listed("strengths", t.strengths, t.strengthsNote), h("button", {type: "button", onclick: () => this.beforeAndAfter()}, t.beforeAfter),
+      this.withoutField = listed("without", t.without, t.withoutNote, {inputmode: "numeric"}),
       h("div", {class: "pair"}, axis("x", t.across), axis("y", t.down)),
       h("details", {}, h("summary", {}, t.more), this.more.element),
       h("div", {class: "field"}, h("label", {for: "draw-name"}, words.name), this.name),
@@ -110,6 +111,7 @@ class DrawForm {
     this.saves.hidden = this.adapters.filter(file => file.place === `runs/${this.run.value}`).length < 2;
     this.apartField.hidden = this.loras.length < 2;
     this.strengths.disabled = this.loras.length === 0;
+    this.withoutField.hidden = this.loras.length !== 1;
   }
 
   /** The strength of a LoRA, by hand or by a slider. */
@@ -117,7 +119,8 @@ class DrawForm {
     const label = words.drawing.strengthOf(lora.name), slider = h("input", {type: "range", min: 0, max: 1.5, step: 0.05, value: lora.strength, "aria-label": `${label}: ${words.slider}`, oninput: event => { box.value = event.target.value; take(event.target.value); }});
     const box = h("input", {"aria-label": label, value: String(lora.strength), inputmode: "decimal", class: "short", oninput: event => { slider.value = event.target.value; take(event.target.value); }});
     const take = value => { lora.strength = Number(value); this.count(); };
-    return h("span", {class: "strength"}, slider, box);
+    const layers = h("input", {"aria-label": words.drawing.layersOf(lora.name), placeholder: words.drawing.allLayers, value: lora.layers ?? "", autocomplete: "off", spellcheck: "false", oninput: event => { lora.layers = event.target.value.trim(); this.count(); }});
+    return h("span", {class: "strength"}, slider, box, layers);
   }
 
   /** Every save of the run, each by itself beside the others: how it learned. */
@@ -141,7 +144,7 @@ class DrawForm {
     const numbers = (box, label) => parts(box).map(part => { if (!Number.isFinite(Number(part))) throw new Error(t.noNumber(label, part)); return Number(part); });
     const sizes = parts(this.sizes).map(part => { const found = /^(\d+)\s*[x×]\s*(\d+)$/.exec(part); if (!found) throw new Error(t.noSize(part)); return [Number(found[1]), Number(found[2])]; });
     const model = parts(this.model), options = this.run.value === "" && model.length > 0 ? `model = ${tomlValue(model)}\n` : "";
-    return {name: this.name.value.trim(), run: this.run.value, loras: this.loras.map(({place, name, strength}) => ({place, name, strength})), apart: this.apart.checked && this.loras.length > 1,
+    return {name: this.name.value.trim(), run: this.run.value, loras: this.loras.map(({place, name, strength, layers}) => ({place, name, strength, ...layers ? {layers} : {}})), without_blocks: this.loras.length === 1 ? numbers(this.without, t.without)[0] ?? 0 : 0, apart: this.apart.checked && this.loras.length > 1,
       prompts: this.prompts.value.split("\n").map(line => line.trim()).filter(Boolean), negative_prompt: this.negative.value.trim(), seeds: numbers(this.seeds, t.seeds), sizes,
       steps: numbers(this.steps, t.steps), guidance: numbers(this.guidance, t.guidance), strengths: this.loras.length > 0 ? numbers(this.strengths, t.strengths) : [],
       x: this.x.value, y: this.y.value, settings: options + this.more.toml(), model: this.run.value ? "" : this.model.value.trim(), more: this.more.changed()};
@@ -149,7 +152,7 @@ class DrawForm {
 
   count() {
     try {
-      const wish = this.wish(), product = ["prompts", "seeds", "sizes", "steps", "guidance", "strengths"].reduce((all, list) => all * Math.max(1, wish[list].length), wish.apart ? wish.loras.length : 1);
+      const wish = this.wish(), product = ["prompts", "seeds", "sizes", "steps", "guidance", "strengths"].reduce((all, list) => all * Math.max(1, wish[list].length), (wish.apart ? wish.loras.length : 1) * (1 + wish.without_blocks));
       this.total.textContent = words.drawing.count(product);
       this.total.className = "explain";
       drawDraft.keep(wish);
@@ -180,7 +183,7 @@ class DrawForm {
       const found = this.adapters.find(file => lora.place ? file.place === lora.place && file.name === lora.name : lora.path.endsWith(`/${file.place}/${file.name}`)) ??
         this.adapters.find(file => bare(file.name) === bare(lora.name ?? lora.path));
       if (!found) missing.push(lora.name ?? lora.path);
-      return found ? [{...found, strength: lora.strength ?? 1}] : [];
+      return found ? [{...found, strength: lora.strength ?? 1, layers: lora.layers ?? ""}] : [];
     });
     const ofRun = this.loras.map(lora => /^runs\/(.+)$/.exec(lora.place)?.[1]).find(Boolean), hasRun = name => [...this.run.options].some(option => option.value === name);
     this.run.value = settings.run !== undefined && hasRun(settings.run) ? settings.run : ofRun && hasRun(ofRun) ? ofRun : "";
@@ -194,6 +197,7 @@ class DrawForm {
     this.steps.value = list(settings.steps);
     this.guidance.value = list(settings.guidance);
     this.strengths.value = list(settings.strengths);
+    this.without.value = settings.without_blocks > 0 ? String(settings.without_blocks) : "";
     this.apart.checked = settings.apart ?? false;
     this.x.value = settings.x ?? "";
     this.y.value = settings.y ?? "";

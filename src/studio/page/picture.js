@@ -21,10 +21,10 @@ async function pngTexts(buffer) {
 
 const unpacked = packed => new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
 
-/** "a.safetensors:0.5" as a path and a strength. */
+/** "a.safetensors:0.5:attn=0" as a path, a strength and factors for layers. */
 function loraOf(text) {
-  const [, path, strength] = /^(.*?)(?::(-?[\d.]+(?:e-?\d+)?))?$/.exec(text);
-  return {path, strength: strength === undefined ? 1 : Number(strength)};
+  const [, path, strength, layers = ""] = /^(.*?)(?::(-?[\d.]+(?:e-?\d+)?))?(?::([^:]*[=,][^:]*))?$/.exec(text);
+  return {path, strength: strength === undefined ? 1 : Number(strength), layers};
 }
 
 /** "Steps: 20, Sampler: Euler, Size: 512x512" below prompt and negative prompt; LoRAs stand in the prompt as <lora:name:strength>. */
@@ -32,7 +32,7 @@ function settingsOfParameters(text) {
   const lines = text.split("\n"), last = lines.findLastIndex(line => line.startsWith("Steps: ")), values = {};
   for (const [, name, quoted, plain] of (lines[last] ?? "").matchAll(/\s*([\w ]+): (?:"((?:\\.|[^"\\])*)"|([^,]*))(?:,|$)/g)) values[name] = quoted ?? plain;
   const above = (last < 0 ? lines : lines.slice(0, last)).join("\n"), [positive, negative = ""] = above.split(/\n?Negative prompt: /), loras = [];
-  const prompt = positive.replace(/<lora:([^:>]+):?([^:>]*)[^>]*>/g, (_, path, strength) => { loras.push({path, strength: Number(strength || 1)}); return ""; });
+  const prompt = positive.replace(/<lora:([^:>]+):?([^:>]*)([^>]*)>/g, (_, path, strength, rest) => { loras.push({path, strength: Number(strength || 1), layers: /lbw=(-?[\d.][-\d., ]*,[-\d., ]*)/.exec(rest)?.[1] ?? ""}); return ""; });
   const [width, height] = (values.Size ?? "").split("x").map(Number), listed = value => value === undefined || !Number.isFinite(Number(value)) ? [] : [Number(value)];
   return {prompts: [prompt.replace(/\s+/g, " ").trim()], negative_prompt: negative.replace(/\s+/g, " ").trim(), seeds: listed(values.Seed), steps: listed(values.Steps),
     guidance: listed(values["CFG scale"]), sizes: width > 0 && height > 0 ? [[width, height]] : [], loras, model: ""};
