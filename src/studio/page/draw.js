@@ -119,7 +119,7 @@ class DrawForm {
     const label = words.drawing.strengthOf(lora.name), slider = h("input", {type: "range", min: 0, max: 1.5, step: 0.05, value: lora.strength, "aria-label": `${label}: ${words.slider}`, oninput: event => { box.value = event.target.value; take(event.target.value); }});
     const box = h("input", {"aria-label": label, value: String(lora.strength), inputmode: "decimal", class: "short", oninput: event => { slider.value = event.target.value; take(event.target.value); }});
     const take = value => { lora.strength = Number(value); this.count(); };
-    const layers = h("input", {"aria-label": words.drawing.layersOf(lora.name), placeholder: words.drawing.allLayers, value: lora.layers ?? "", autocomplete: "off", spellcheck: "false", oninput: event => { lora.layers = event.target.value.trim(); this.count(); }});
+    const layers = h("input", {class: "layers", title: words.drawing.layersNote, "aria-label": words.drawing.layersOf(lora.name), placeholder: words.drawing.allLayers, value: lora.layers ?? "", autocomplete: "off", spellcheck: "false", oninput: event => { lora.layers = event.target.value.trim(); this.count(); }});
     return h("span", {class: "strength"}, slider, box, layers);
   }
 

@@ -93,6 +93,7 @@ const english = {
     beforeAfter: "Before and after", allSaves: "All saves of this run", needsModel: "Choose a model to draw with: a run, or files.", needsPrompt: "Write a prompt: what is to be seen.", listNote: text => `One, or several: ${text}`, across: "Columns", down: "Rows", automatic: "automatic", more: "More settings", draw: "Draw", openFile: "Open a picture or LoRA",
     drop: "Drop a generated PNG to load its settings, or a LoRA to draw with it.", all: "Drawings", none: "Nothing is drawn yet.", picture: "A picture",
     without: "Groups of blocks left out", withoutNote: "Draws everything again without each group of the LoRA's blocks: what each block does. 6, say.", withoutGroup: group => group === 0 ? "whole" : `without group ${group}`, layersOf: name => `Layers of ${name}`, allLayers: "all layers",
+    layersNote: "Other strengths of some layers: double_blocks=0.5, .*attn.*=0, or a number for each block.",
     axes: {strength: "strength", prompt: "prompt", seed: "seed", lora: "LoRA", without: "blocks", steps: "steps", guidance: "guidance", size: "size"}, value: (name, value) => `${name} ${value}`,
     states: {waiting: "Waiting", running: "Drawing", done: "Done", failed: "Failed", interrupted: "Stopped", "": "Ended"}, done: (done, total) => `${whole(done)} of ${whole(total)}`,
     count: count => count === 1 ? "1 picture" : `${whole(count)} pictures`, stop: "Stop", stopped: "It ends after this step; what is finished stays.", use: "Load its settings", openSettings: "Draw with these settings",

@@ -93,6 +93,7 @@ const japanese = {
     beforeAfter: "学習の前と後", allSaves: "この学習の保存すべて", needsModel: "描画に使うモデルを選んでください：学習またはファイル。", needsPrompt: "プロンプトを書いてください：何を描くか。", listNote: text => `1 つまたは複数：${text}`, across: "列", down: "行", automatic: "自動", more: "その他の設定", draw: "描く", openFile: "画像または LoRA を開く",
     drop: "生成した PNG をドロップすると設定を読み込み、LoRA をドロップすると描画に使います。", all: "描画一覧", none: "まだ描画がありません。", picture: "画像",
     without: "外すブロックの組の数", withoutNote: "LoRAのブロックを組ごとに外してもう一度描き、各ブロックの働きを見ます。例：6", withoutGroup: group => group === 0 ? "全体" : `組${group}なし`, layersOf: name => `${name} の層`, allLayers: "すべての層",
+    layersNote: "一部の層の強さ：double_blocks=0.5, .*attn.*=0、またはブロックごとの数値。",
     axes: {strength: "強さ", prompt: "プロンプト", seed: "シード", lora: "LoRA", without: "ブロック", steps: "ステップ", guidance: "ガイダンス", size: "大きさ"}, value: (name, value) => `${name} ${value}`,
     states: {waiting: "待機中", running: "描画中", done: "完了", failed: "失敗", interrupted: "停止", "": "終了"}, done: (done, total) => `${whole(total)} 枚中 ${whole(done)} 枚`,
     count: count => `${whole(count)} 枚`, stop: "停止", stopped: "このステップのあとに終わります。できたものは残ります。", use: "設定を読み込む", openSettings: "この設定で描く",

@@ -93,6 +93,7 @@ const chinese = {
     beforeAfter: "前后对比", allSaves: "此训练的全部存档", needsModel: "请选择绘图用的模型：一个训练或文件。", needsPrompt: "请写提示词：要看到什么。", listNote: text => `一个或多个：${text}`, across: "列", down: "行", automatic: "自动", more: "更多设置", draw: "绘图", openFile: "打开图片或 LoRA",
     drop: "拖入生成的 PNG 以载入它的设置，或拖入 LoRA 用来绘图。", all: "绘图列表", none: "还没有绘图。", picture: "图片",
     without: "去掉的块组数", withoutNote: "依次去掉 LoRA 的每一组块再画一遍，看每个块的作用。例如 6。", withoutGroup: group => group === 0 ? "完整" : `去掉第 ${group} 组`, layersOf: name => `${name} 的层`, allLayers: "所有层",
+    layersNote: "部分层的强度：double_blocks=0.5, .*attn.*=0，或每个块一个数字。",
     axes: {strength: "强度", prompt: "提示词", seed: "种子", lora: "LoRA", without: "块", steps: "步数", guidance: "引导", size: "尺寸"}, value: (name, value) => `${name} ${value}`,
     states: {waiting: "等待中", running: "绘图中", done: "完成", failed: "失败", interrupted: "已停止", "": "已结束"}, done: (done, total) => `${whole(done)} / ${whole(total)}`,
     count: count => `${whole(count)} 张图片`, stop: "停止", stopped: "本步之后结束；已完成的会保留。", use: "载入它的设置", openSettings: "用这些设置绘图",
