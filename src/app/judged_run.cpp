@@ -14,6 +14,7 @@
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "captioning/look.h"
 #include "data/caption_places.h"
@@ -165,7 +166,7 @@ JudgedRun judge(const BestOptions& o) {
   else score(judged, saves, o, run);
   const bool is_measured = std::ranges::any_of(saves, [](const auto& save) { return save.validation_loss || save.scores; });
   if (!is_measured)
-    data_error("best", "nothing tells the {} saves of {} apart: {}", saves.size(), run.string(), fmt::join(judged.missing, "; "));
+    data_error("best", "nothing tells the {} saves of {} apart: {}", saves.size(), run.string(), join(judged.missing, "; "));
   judged.overfitting = judging::find_overfitting(saves, losses);
   judging::rank(saves, judged.overfitting);
   judged.ranked = std::move(saves);

@@ -153,7 +153,11 @@ std::vector<StartModel> find_models() {
 
 Annotators find_annotators() {
   Annotators found;
+  auto is_part_of = [](const std::string& name, const std::vector<Annotator>& found) {
+    return std::ranges::any_of(found, [&](const auto& one) { return fs::path(name).parent_path() == fs::path(one.name); });
+  };
   for (const auto& name : names_there(&is_pipeline_or_model)) {
+    if (is_part_of(name, found.caption)) continue;  // weights that were found with their folder
     try {
       const auto files = models::open_model_files({{name}, "", "", models::HubUse::nothing});
       add_if<captioning::LanguageModel>(files, name, "", found.caption);

@@ -19,6 +19,7 @@ struct Drawn {
 struct Scores {
   double likeness = 0;                           ///< to the training pictures, the mean over all pairs
   std::optional<double> answer = {};             ///< to the prompt of each
+  std::optional<double> counted_variety = {};    ///< variety, at most that of the training pictures: a model before training has more
   std::optional<double> variety = {};            ///< 1 less the likeness of two of them, the mean over all pairs
   std::optional<double> drift = {};              ///< 1 less the likeness to the same preview before training
   double nearest = 0;                            ///< the largest likeness to one training picture

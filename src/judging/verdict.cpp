@@ -13,7 +13,7 @@ namespace burnish::judging {
 namespace {
 
 constexpr int64_t kLooksAbove = 3;  // that a run's own warning waits for
-constexpr double kLeastCosines = 0.02, kLeastShareOfLoss = 0.01;
+constexpr double kWayOfLoss = 0.1, kWayOfLikeness = 0.1, kWayOfAnswer = 0.05, kWayOfVariety = 0.1;
 constexpr double kEqualMarks = 0.01;
 
 template <auto member>
@@ -22,28 +22,23 @@ std::optional<double> score(const Judged& save) {
 }
 std::optional<double> validation(const Judged& save) { return save.validation_loss; }
 std::optional<double> answer(const Judged& save) { return save.scores ? save.scores->answer : std::nullopt; }
-std::optional<double> variety(const Judged& save) { return save.scores ? save.scores->variety : std::nullopt; }
+std::optional<double> variety(const Judged& save) { return save.scores ? save.scores->counted_variety : std::nullopt; }
 
-/// The values of a measure, and how far apart they are.
-struct Range {
-  double best = 0, worst = 0;
+/// The best value of a measure, and how many saves have one.
+struct Best {
+  double value = 0;
   int64_t count = 0;
 
-  Range(const std::vector<Judged>& saves, const Measure& measure) {
+  Best(const std::vector<Judged>& saves, const Measure& measure) {
     for (const auto& save : saves) {
-      const auto value = measure.of(save);
-      if (!value) continue;
-      const bool is_first = count++ == 0;
-      if (is_first || is_better(*value, best, measure)) best = *value;
-      if (is_first || is_better(worst, *value, measure)) worst = *value;
+      const auto other = measure.of(save);
+      if (other && (count++ == 0 || (measure.is_better_low ? *other < value : *other > value))) value = *other;
     }
   }
-  static bool is_better(double a, double b, const Measure& measure) { return measure.is_better_low ? a < b : a > b; }
-  /// Returns how a value stands from the worst, 0, to the best, 1; values that are next to equal all stand near the best.
-  double standing(double value, const Measure& measure) const {
-    const auto least = measure.is_better_low ? std::abs(best) * measure.least_span : measure.least_span;
-    const auto span = std::max({std::abs(best - worst), least, 1e-12});
-    return 1 - std::abs(best - value) / span;
+  /// Returns how a value stands: 1 for the best, 0 for what is the whole way behind it.
+  double standing(double other, const Measure& measure) const {
+    const auto way = measure.way * (measure.is_better_low ? std::max(std::abs(value), 1e-12) : 1);
+    return std::max(0.0, 1 - std::abs(value - other) / way);
   }
 };
 
@@ -52,10 +47,10 @@ bool has_copies(const Judged& save) { return save.scores && save.scores->num_cop
 }  // namespace
 
 const std::vector<Measure>& measures() {
-  static const std::vector<Measure> kMeasures{{"validation loss", validation, true, kLeastShareOfLoss},
-                                              {"likeness", score<&Scores::likeness>, false, kLeastCosines},
-                                              {"answer", answer, false, kLeastCosines},
-                                              {"variety", variety, false, kLeastCosines}};
+  static const std::vector<Measure> kMeasures{{"validation loss", validation, true, kWayOfLoss},
+                                              {"likeness", score<&Scores::likeness>, false, kWayOfLikeness},
+                                              {"answer", answer, false, kWayOfAnswer},
+                                              {"variety", variety, false, kWayOfVariety}};
   return kMeasures;
 }
 
@@ -82,16 +77,16 @@ std::optional<Overfitting> find_overfitting(const std::vector<Judged>& saves, co
 }
 
 void rank(std::vector<Judged>& saves, const std::optional<Overfitting>& overfitting) {
-  std::vector<Range> ranges;
-  for (const auto& measure : measures()) ranges.emplace_back(saves, measure);
+  std::vector<Best> best;
+  for (const auto& measure : measures()) best.emplace_back(saves, measure);
   for (auto& save : saves) {
     save.is_overfit = overfitting && save.step > overfitting->after;
     double sum = 0;
     int64_t count = 0;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      if (ranges[i].count < 2) continue;
+    for (size_t i = 0; i < best.size(); ++i) {
+      if (best[i].count < 2) continue;
       ++count;
-      if (const auto value = measures()[i].of(save)) sum += ranges[i].standing(*value, measures()[i]);
+      if (const auto value = measures()[i].of(save)) sum += best[i].standing(*value, measures()[i]);
     }
     save.mark = count > 0 ? sum / static_cast<double>(count) : 0;
   }
@@ -106,13 +101,13 @@ std::string why_first(const std::vector<Judged>& ranked) {
   const auto& first = ranked.front();
   std::vector<std::string> reasons;
   for (const auto& measure : measures()) {
-    const Range range(ranked, measure);
+    const Best best(ranked, measure);
     const auto value = measure.of(first);
-    if (!value || range.count < 2) continue;
-    const auto stands = range.standing(*value, measure);
-    if (*value == range.best) reasons.push_back(fmt::format("its {} is the best of all", measure.name));
-    else if (stands >= 0.5) reasons.push_back(fmt::format("its {} is {:.3f}, and {:.3f} the best", measure.name, *value, range.best));
-    else reasons.push_back(fmt::format("though its {} is {:.3f}, and {:.3f} the best", measure.name, *value, range.best));
+    if (!value || best.count < 2) continue;
+    const auto stands = best.standing(*value, measure);
+    if (*value == best.value) reasons.push_back(fmt::format("its {} is the best of all", measure.name));
+    else if (stands >= 0.5) reasons.push_back(fmt::format("its {} is {:.3f}, and {:.3f} the best", measure.name, *value, best.value));
+    else reasons.push_back(fmt::format("though its {} is {:.3f}, and {:.3f} the best", measure.name, *value, best.value));
   }
   const auto num_overfit = std::ranges::count_if(ranked, &Judged::is_overfit);
   if (!first.is_overfit && num_overfit > 0) reasons.push_back("overfitting had not begun");

@@ -13,16 +13,18 @@ struct Judged {
   std::optional<double> validation_loss = {};
   std::optional<int64_t> drawn_at = {};  ///< the step of the previews that stand for it
   std::optional<Scores> scores = {};
-  double mark = 0;          ///< 0 to 1, the mean of its standings among the saves
+  double mark = 0;          ///< 0 to 1, the mean of its standings beside the best saves
   bool is_overfit = false;  ///< whether it was saved after overfitting began
 };
 
-/// What is measured of saves, in words, which of two is better, and how far apart two have to be to be told apart at all.
+/// What is measured of saves, in words, which of two is better, and how far behind the best one a save stands at 0; of what is better low
+/// this is a share of the best value. The way is fixed: one that goes to the worst save would make much of noise where all are equal, and
+/// nothing of differences where one is worse by far.
 struct Measure {
   const char* name;
   std::optional<double> (*of)(const Judged& save);
   bool is_better_low = false;
-  double least_span = 0;
+  double way = 0.1;
 };
 /// Returns those that marks are made of: validation loss, likeness, answer, variety.
 const std::vector<Measure>& measures();
