@@ -87,6 +87,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "moss_image", .makes_few_tokens = true},
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
+      {.name = "longcat_image"},
       {.name = "sd3", .parts = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3", "vae"}},
       {.name = "qwen_image"},
       {.name = "qwen_layered", .rows = {"qwen_layered_pipeline/layers/metadata.json"}},

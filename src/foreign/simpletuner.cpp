@@ -34,6 +34,7 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"qwen_image", kAttention},
                                                            {"z_image", kAttention},
                                                            {"krea2", kAttention},
+                                                           {"longcat_image", kAttention},
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
                                                            {"wan", kAttention},

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.linear.weight",
                            kSingleMark = "single_transformer_blocks.0.norm.linear.weight", kPlacesMark = "pos_embed.pos_embed",
-                           kTimeMark = "condition_embedder.time_proj.weight", kPadMark = "x_pad_token",
+                           kTimeMark = "condition_embedder.time_proj.weight",
+                           kTimeAloneMark = "time_embed.timestep_embedder.linear_1.weight", kPadMark = "x_pad_token",
                            kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
                            kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight", kHeadTableMark = "head.modulation";
 
@@ -38,10 +39,10 @@ const std::vector<LookAlike> kLookAlikes{
      .classes = {"BriaFiboTransformer2DModel"},
      .has = {{"caption_projection.0.linear.weight"}, {kSingleMark}},
      .taken_by = kSingleMark},
-    {.name = "LongCat-Image or Bria",
-     .classes = {"LongCatImageTransformer2DModel", "BriaTransformer2DModel"},
-     .has = {{"time_embed.timestep_embedder.linear_1.weight"}, {kSingleMark}},
-     .taken_by = kSingleMark},
+    {.name = "Bria",
+     .classes = {"BriaTransformer2DModel"},
+     .has = {{"context_embedder.weight", 1, 4096}, {kTimeAloneMark}, {kSingleMark}},
+     .taken_by = kTimeAloneMark},
     {.name = "Ovis-Image",
      .classes = {"OvisImageTransformer2DModel"},
      .has = {{"context_embedder_norm.weight"}, {kSingleMark}},

@@ -128,6 +128,14 @@ TEST_F(SimpleTuner, TimesAreDrawnAsItsKindsDo) {
               Contains("crepa_enabled = true: no such objective here"));
 }
 
+TEST_F(SimpleTuner, KindsThatAreFlux1WithOtherTextsTrain) {
+  auto done = with({{"model_family", "longcat_image"}, {"model_flavour", "dev"}, {"flow_schedule_auto_shift", true}});
+  EXPECT_EQ(done.value("lora_target_modules"), "to_k,to_q,to_v,to_out.0");
+  EXPECT_EQ(done.value("timestep_sampling"), "flux_shift");
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("not trained here"))));
+  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("name the model of this flavour with --model")));
+}
+
 TEST_F(SimpleTuner, DatasetsAreAListBesideIt) {
   write_datasets(Value::array({{{"id", "cats"},
                                 {"type", "local"},

@@ -165,7 +165,8 @@ Paths companions(const Paths& paths, const Paths& matches) {
   Paths beside;
   for (const auto& path : paths) {
     auto folder = path.substr(0, path.rfind('/') + 1);
-    bool is_processor = folder == "processor/" && (path.ends_with("/preprocessor_config.json") || (!has_tokenizer && is_small(path)));
+    bool is_processor =
+        folder.ends_with("processor/") && (path.ends_with("/preprocessor_config.json") || (!has_tokenizer && is_small(path)));
     bool is_config = path == folder + "config.json" && folders.contains(folder);
     bool is_tokenizer = folder.find("tokenizer") != folder.npos || folder == "google/umt5-xxl/";  // where original folders have it
     bool is_part = (is_tokenizer || folder == "scheduler/") && is_small(path);

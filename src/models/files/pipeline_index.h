@@ -23,7 +23,7 @@ struct IndexedComponent {
   bool may_lie_elsewhere = false;
 
   /// Tells whether it makes tokens or pixels and has no weights.
-  bool is_processor() const { return name.find("tokenizer") != name.npos || name == "processor"; }
+  bool is_processor() const { return name.find("tokenizer") != name.npos || name.ends_with("processor"); }
 };
 
 /// Lists the components of an index, without settings.

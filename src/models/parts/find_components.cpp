@@ -4,9 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/text.h"
+#include "io/files.h"
+#include "io/json.h"
 #include "io/model_values.h"
 #include "models/text/gemma.h"
 #include "models/text/qwen.h"
@@ -63,6 +66,11 @@ Source find_marked(const ModelFiles& files, const std::string& mark) {
     if (entry.tensors && entry.tensors->contains(mark)) return {&entry, *entry.tensors, {}};
   }
   return {};
+}
+
+std::string pipeline_class(const ModelFiles& files) {
+  const auto index = files.in_pipeline("model_index.json");
+  return index && io::is_there(*index) ? io::class_name(io::read_json(*index)) : "";
 }
 
 Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,

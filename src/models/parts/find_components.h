@@ -19,6 +19,9 @@ std::optional<io::TensorSource> below_first(const io::TensorSource& file, const 
 /// Returns an entry's, for one mark.
 std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
 
+/// Returns the class of pipeline that the index of a diffusers folder names; "" where there is none.
+std::string pipeline_class(const ModelFiles& files);
+
 /// The words that stand before a denoiser's tensors: none, those of ComfyUI's checkpoints, or those of programs that save the module which
 /// holds it (Lightning, DDP, torch.compile, DiffSynth-Studio's pipelines).
 extern const std::vector<std::string> kDenoiserPrefixes;

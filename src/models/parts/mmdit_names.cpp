@@ -25,10 +25,47 @@ const RenamedLayers kBlockNorms{
     {"single_blocks.{}.norm.key_norm.scale", {"single_transformer_blocks.{}.attn.norm_k.weight"}},
 };
 
+const RenamedLayers kOuterLayers{
+    {"img_in", {"x_embedder"}},
+    {"txt_in", {"context_embedder"}},
+    {"final_layer.linear", {"proj_out"}},
+};
+const RenamedLayers kDoubleModulation{{"img_mod.lin", {"norm1.linear"}}, {"txt_mod.lin", {"norm1_context.linear"}}};
+const RenamedLayers kSingleModulation{{"modulation.lin", {"norm.linear"}}};
+
 void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, const RenamedLayers& of_single, int64_t num_double,
                          int64_t num_single) {
   add_blocks(all, of_double, "double_blocks.", "transformer_blocks.", num_double);
   add_blocks(all, of_single, "single_blocks.", "single_transformer_blocks.", num_single);
+}
+
+io::KeyMap modulated_keys(const RenamedLayers& embedders) {
+  std::vector<io::KeyRule> rules;
+  for (const auto* of_double : {&kDoubleModulation, &kDoubleBlockLayers})
+    add_rules(rules, *of_double, "double_blocks.{}.", "transformer_blocks.{}.");
+  for (const auto* of_single : {&kSingleModulation, &kSingleBlockLayers})
+    add_rules(rules, *of_single, "single_blocks.{}.", "single_transformer_blocks.{}.");
+  add_rules(rules, kOuterLayers);
+  add_rules(rules, embedders);
+  for (const auto& norm : kBlockNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
+  for (const char* part : {".weight", ".bias"})
+    rules.push_back({std::string(kLastNorm) + part, {std::string("norm_out.linear") + part}, io::KeyRule::Op::swap_halves});
+  return io::KeyMap(rules);
+}
+
+RenamedLayers modulated_layers(const RenamedLayers& embedders, int64_t num_double, int64_t num_single) {
+  auto layers = kOuterLayers;
+  layers.insert(layers.end(), embedders.begin(), embedders.end());
+  add_original_blocks(layers, kDoubleModulation, kSingleModulation, num_double, num_single);
+  add_original_blocks(layers, kDoubleBlockLayers, kSingleBlockLayers, num_double, num_single);
+  return layers;
+}
+
+std::map<std::string, LayerTable> written_modulated(const RenamedLayers& layers) {
+  auto written = written_in(layers);
+  written["comfyui"][std::string("diffusion_model.") + kLastNorm] = {"norm_out.linear"};
+  written["kohya"][kLastNormOfKohya] = {"norm_out.linear"};
+  return written;
 }
 
 }  // namespace burnish::models

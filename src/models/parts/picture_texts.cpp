@@ -11,6 +11,8 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "models/files/processor_settings.h"
+#include "models/model/family.h"
+#include "models/text/qwen_vision.h"
 #include "models/text/resample.h"
 
 namespace burnish::models {
@@ -82,8 +84,16 @@ Extent scaled_to(const Extent& picture, int64_t area) {
   return {.height = side(height), .width = side(width)};
 }
 
-at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
-  auto size = scaled_to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
+Extent scaled_up_to(const Extent& picture, int64_t area) {
+  constexpr int64_t kStep = 16;
+  auto ratio = static_cast<double>(picture.width) / static_cast<double>(picture.height);
+  auto width = std::sqrt(static_cast<double>(area) * ratio), height = width / ratio;
+  auto side = [](double length) { return static_cast<int64_t>(std::ceil(length / kStep)) * kStep; };
+  return {.height = side(height), .width = side(width)};
+}
+
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area, ScaleTo to) {
+  auto size = to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
   return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
 }
 
@@ -96,7 +106,9 @@ std::optional<ProcessorSettings> find_processor(const ModelFiles& files, const s
   // transformers 5 writes all rules of a processor into one file.
   const std::string name = "preprocessor_config.json", of_all = "processor_config.json";
   for (const auto& file : {name, of_all}) {
-    auto path = chosen.empty() ? files.in_pipeline("processor/" + file) : std::filesystem::path(chosen) / file;
+    auto path = std::optional(std::filesystem::path(chosen) / file);
+    if (chosen.empty()) path = files.in_pipeline("processor/" + file);
+    if (chosen.empty() && !path) path = files.in_pipeline("text_processor/" + file);
     if (!path || !io::is_there(*path)) continue;
     const auto json = io::read_json(*path);
     const bool is_part = file == of_all && json.is_object() && json.contains("image_processor");
@@ -117,6 +129,12 @@ pipeline::Unit seeing_unit(Components& components, const std::string& tower, con
           }};
 }
 
+ModelEntry vision_sizes(std::string_view name) {
+  auto entry = sizes_of<text::QwenVision, text::VisionConfig>(name);
+  entry.tensors = entry.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  return entry;
+}
+
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
   const auto processor = find_processor(files, chosen);
   return processor ? naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); }) : published;
@@ -127,9 +145,10 @@ int64_t reference_area(const ModelOptions& options, int64_t usual) {
   return chosen > 0 ? chosen : usual;
 }
 
-pipeline::Units scaled_reference_units(const std::string& vae, const Encode& encode, int64_t area, c10::Device device) {
-  auto units = reference_picture_units(
-      vae, [=](const at::Tensor& image_13HW) { return encode(text::from_levels(levels_at(image_13HW[0].to(device), area)).unsqueeze(0)); });
+pipeline::Units scaled_reference_units(const std::string& vae, const Encode& encode, int64_t area, c10::Device device, ScaleTo to) {
+  auto units = reference_picture_units(vae, [=](const at::Tensor& image_13HW) {
+    return encode(text::from_levels(levels_at(image_13HW[0].to(device), area, to)).unsqueeze(0));
+  });
   units.front().settings = fmt::format("reference_pixels {}", area);
   return units;
 }

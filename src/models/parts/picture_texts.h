@@ -37,13 +37,19 @@ std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesyste
 
 /// Returns the sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
 Extent scaled_to(const Extent& picture, int64_t area);
+/// Returns them as multiples of 16 that are no smaller (diffusers: calculate_dimensions of pipeline_longcat_image_edit.py).
+Extent scaled_up_to(const Extent& picture, int64_t area);
+using ScaleTo = Extent (*)(const Extent& picture, int64_t area);
 /// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
-at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area, ScaleTo to = scaled_to);
 
 /// Makes what a vision tower makes of a picture [3, H, W], one of so many of its sample.
 using SeePicture = std::function<at::Tensor(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures)>;
 /// Makes the unit in which a vision tower sees every reference picture.
 pipeline::Unit seeing_unit(Components& components, const std::string& tower, const SeePicture& see);
+
+/// Makes the entry of the files that hold the vision tower of a published Qwen2.5-VL, whose text encoder is beside it.
+ModelEntry vision_sizes(std::string_view name);
 
 /// Reads the rule from the processor's folder: the chosen one, or that beside the model; `published` where there is none.
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published);
@@ -51,7 +57,8 @@ text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chos
 /// Returns the area of reference pictures: what reference_pixels says, or else the usual one.
 int64_t reference_area(const ModelOptions& options, int64_t usual);
 /// Makes the unit of reference pictures that are scaled to an area, which says so in the keys of caches (reference_picture_units).
-pipeline::Units scaled_reference_units(const std::string& vae, const Encode& encode, int64_t area, c10::Device device);
+pipeline::Units scaled_reference_units(const std::string& vae, const Encode& encode, int64_t area, c10::Device device,
+                                       ScaleTo to = scaled_to);
 
 /// Returns the options reference_pixels and processor_path, of families that scale reference pictures and show them to a vision tower.
 Option reference_pixels_option();

@@ -61,6 +61,18 @@ class SplitDenoiser {
     return blocks_.units(step.reads, step.modulate, run, step.times);
   }
 
+  /// Makes the function that computes the modulation where each block has its own: `condition` computes what all of it is made of.
+  using Condition = std::function<at::Tensor(const Transformer& part, const pipeline::Scope& scope)>;
+  FirstBlocks::Modulate modulating_each(const Condition& condition) const {
+    return [this, condition](pipeline::Scope& scope, const std::string& part) {
+      const auto& transformer = loaded(part);
+      if (part.starts_with(FirstBlocks::kLast)) return transformer.modulate(scope.tensor("conditioning"));
+      auto conditioning = condition(transformer, scope);
+      if (blocks_.count > 0) scope.write("conditioning", conditioning);
+      return transformer.modulate(conditioning);
+    };
+  }
+
   /// Makes the unit that stands before them where layers that make "text_tokens" of a text are a part of their own.
   using MakeText = std::function<at::Tensor(const Transformer& layers, pipeline::Scope& scope)>;
   pipeline::Unit text_unit(const std::string& name, const std::vector<std::string>& reads, const MakeText& make) const {

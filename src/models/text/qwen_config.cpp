@@ -193,6 +193,17 @@ QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& 
 
 QwenConfig qwen3_vl_4b() { return {.rope_theta = kQwen3VlTheta, .sections = in_turns(64, 20, 20)}; }
 
+QwenConfig qwen25_vl_7b() {
+  return {.vocab_size = 152064,
+          .width = 3584,
+          .hidden = 18944,
+          .num_layers = 28,
+          .num_heads = 28,
+          .num_kv_heads = 4,
+          .qkv_bias = true,
+          .qk_norm = false};
+}
+
 QwenConfig qwen3_vl_2b() {
   auto c = qwen3_vl_4b();
   c.width = 2048;

@@ -57,6 +57,9 @@ int64_t num_rotated(const QwenConfig& config);
 /// Heads are as wide as the query norm, or else as config.json says, or 128.
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
+/// Returns the numbers of Qwen2.5-VL-7B's text part.
+QwenConfig qwen25_vl_7b();
+
 /// Reads the text part of Qwen3-VL, whose tensors are those of Qwen3: what config.json does not say is Qwen3-VL's.
 QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 /// Returns the numbers of the text parts of Qwen3-VL-2B, 4B and 8B.

@@ -13,13 +13,15 @@ using namespace burnish::models;
 
 TEST(PipelineIndex, ListsComponentsWithoutSettings) {
   auto found = components_in(nlohmann::json::parse(R"({"_class_name": "APipeline", "is_distilled": false, "layers": [1, 2],
-    "transformer": ["diffusers", "ATransformer"], "tokenizer": ["transformers", "ATokenizer"]})"));
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].name, "tokenizer");
-  EXPECT_TRUE(found[0].is_processor());
-  EXPECT_EQ(found[1].folder, "transformer");
-  EXPECT_EQ(found[1].class_name, "ATransformer");
-  EXPECT_FALSE(found[1].may_lie_elsewhere);
+    "transformer": ["diffusers", "ATransformer"], "tokenizer": ["transformers", "ATokenizer"], "text_processor": ["transformers", "AProcessor"]})"));
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].name, "text_processor");
+  EXPECT_EQ(found[1].name, "tokenizer");
+  for (size_t i : {0, 1}) EXPECT_TRUE(found[i].is_processor());
+  EXPECT_FALSE(found[2].is_processor());
+  EXPECT_EQ(found[2].folder, "transformer");
+  EXPECT_EQ(found[2].class_name, "ATransformer");
+  EXPECT_FALSE(found[2].may_lie_elsewhere);
 }
 
 TEST(PipelineIndex, OfAModularPipelineSaysWhereComponentsLie) {

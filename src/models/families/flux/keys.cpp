@@ -10,18 +10,13 @@ namespace burnish::models::flux {
 namespace {
 
 // Facts: black-forest-labs' flux/model.py and diffusers' convert_flux_to_diffusers.py.
-const RenamedLayers kBflDoubleModulation{{"img_mod.lin", {"norm1.linear"}}, {"txt_mod.lin", {"norm1_context.linear"}}};
-const RenamedLayers kBflSingleModulation{{"modulation.lin", {"norm.linear"}}};
-const RenamedLayers kBflOuter{
-    {"img_in", {"x_embedder"}},
-    {"txt_in", {"context_embedder"}},
+const RenamedLayers kBflEmbedders{
     {"time_in.in_layer", {"time_text_embed.timestep_embedder.linear_1"}},
     {"time_in.out_layer", {"time_text_embed.timestep_embedder.linear_2"}},
     {"vector_in.in_layer", {"time_text_embed.text_embedder.linear_1"}},
     {"vector_in.out_layer", {"time_text_embed.text_embedder.linear_2"}},
     {"guidance_in.in_layer", {"time_text_embed.guidance_embedder.linear_1"}},
     {"guidance_in.out_layer", {"time_text_embed.guidance_embedder.linear_2"}},
-    {"final_layer.linear", {"proj_out"}},
 };
 const RenamedLayers kDiffSynthDouble{
     {"norm1_a.linear", {"norm1.linear"}},
@@ -51,9 +46,7 @@ const RenamedLayers kXlabsSingle{
     {"processor.qkv_lora", {"attn.to_q", "attn.to_k", "attn.to_v"}},
     {"processor.proj_lora", {"proj_out"}},
 };
-/// Our norm_out.linear, whose rows others have in the other order.
-const char* const kSwappedBfl = "final_layer.adaLN_modulation.1";
-const char* const kSwappedKohya = "lora_unet_final_layer_adaLN_modulation_1";
+/// Our norm_out.linear, whose rows DiffSynth-Studio has in the other order too.
 const char* const kSwappedDiffSynth = "final_norm_out.linear";
 const RenamedLayers kDiffSynthOuter{
     {"x_embedder", {"x_embedder"}},
@@ -83,10 +76,7 @@ void add_norms(RenamedLayers& all, const Config& config) {
 }
 
 RenamedLayers bfl_layers(const Config& config) {
-  RenamedLayers layers = kBflOuter;
-  add_original_blocks(layers, kBflDoubleModulation, kBflSingleModulation, config.num_double_blocks, config.num_single_blocks);
-  add_original_blocks(layers, kDoubleBlockLayers, kSingleBlockLayers, config.num_double_blocks, config.num_single_blocks);
-  return layers;
+  return modulated_layers(kBflEmbedders, config.num_double_blocks, config.num_single_blocks);
 }
 
 RenamedLayers diffsynth_layers(const Config& config) {
@@ -98,27 +88,11 @@ RenamedLayers diffsynth_layers(const Config& config) {
 
 }  // namespace
 
-io::KeyMap bfl_keys() {
-  std::vector<io::KeyRule> rules;
-  for (const auto* of_double : {&kBflDoubleModulation, &kDoubleBlockLayers})
-    add_rules(rules, *of_double, "double_blocks.{}.", "transformer_blocks.{}.");
-  for (const auto* of_single : {&kBflSingleModulation, &kSingleBlockLayers})
-    add_rules(rules, *of_single, "single_blocks.{}.", "single_transformer_blocks.{}.");
-  add_rules(rules, kBflOuter);
-  for (const auto& norm : kBlockNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
-  // BFL stores shift before scale in the last modulation, diffusers scale before shift.
-  for (const char* part : {".weight", ".bias"}) {
-    rules.push_back(
-        {std::string("final_layer.adaLN_modulation.1") + part, {std::string("norm_out.linear") + part}, io::KeyRule::Op::swap_halves});
-  }
-  return io::KeyMap(rules);
-}
+io::KeyMap bfl_keys() { return modulated_keys(kBflEmbedders); }
 
 std::map<std::string, LayerTable> written_layers(const Config& config) {
-  auto written = written_in(bfl_layers(config));
+  auto written = written_modulated(bfl_layers(config));
   for (const auto& [theirs, ours] : diffsynth_layers(config)) written["diffsynth"][theirs] = ours;
-  written["comfyui"][std::string("diffusion_model.") + kSwappedBfl] = {"norm_out.linear"};
-  written["kohya"][kSwappedKohya] = {"norm_out.linear"};
   written["diffsynth"][kSwappedDiffSynth] = {"norm_out.linear"};
   return written;
 }
@@ -142,7 +116,7 @@ LayerTable foreign_layers(const Config& config) {
   return table;
 }
 
-std::set<std::string> swapped_layers() { return {kSwappedBfl, kSwappedKohya, kSwappedDiffSynth}; }
+std::set<std::string> swapped_layers() { return {kLastNorm, kLastNormOfKohya, kSwappedDiffSynth}; }
 
 std::vector<std::string> target_names(const std::string& path) {
   std::vector<std::string> names;

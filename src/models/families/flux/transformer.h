@@ -1,12 +1,8 @@
 #pragma once
 #include <functional>
-#include <memory>
 
-#include "models/blocks/mmdit.h"
+#include "models/blocks/double_then_single.h"
 #include "models/families/flux/config.h"
-#include "nn/block.h"
-#include "nn/layers.h"
-#include "nn/linear.h"
 
 namespace burnish::models::flux {
 
@@ -29,12 +25,10 @@ struct Grids {
   int64_t size() const;
 };
 
-/// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
-/// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
-class Transformer : public nn::Module, public nn::SharesTokens {
+/// The FLUX.1 transformer: blocks of two streams and of one, whose modulation is made of the time, of CLIP's embedding and of a guidance.
+class Transformer : public mmdit::DoubleThenSingle {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
-  ~Transformer() override;
 
   struct Conditions {
     at::Tensor pooled_BE;   ///< CLIP pooled embedding
@@ -43,9 +37,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   };
   /// Makes the vector [B, D] of which all modulation is made, in the dtype of the pooled embedding. Needs the modulation from block 0 on.
   at::Tensor condition(const Conditions& conditions) const;
-  /// Computes every shift, scale and gate [B, M] of the blocks that are held: 6 D for the image and 6 D for the text of each double block,
-  /// 3 D of each single block, then scale and shift of the last norm. Needs the modulation.
-  at::Tensor modulate(const at::Tensor& conditioning_BD) const;
+  using DoubleThenSingle::modulate;
   at::Tensor modulate(const Conditions& conditions) const { return modulate(condition(conditions)); }
 
   struct Inputs {
@@ -67,19 +59,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
 
   const Config& config() const { return config_; }
 
-  /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations and the last layer (DiT, arXiv
-  /// 2212.09748), one for norms. `seed` fixes the draw, for the whole transformer.
-  void initialise(uint64_t seed);
-
  private:
-  struct Modulation;
-  struct Body;
-  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const;
-
   Config config_;
-  mmdit::HeldLayers part_;
-  std::unique_ptr<Modulation> modulation_;
-  std::unique_ptr<Body> body_;
 };
 
 }  // namespace burnish::models::flux

@@ -10,7 +10,7 @@
 #include "base/input_error.h"
 #include "io/files.h"
 #include "io/json.h"
-#include "io/model_values.h"
+#include "models/parts/find_components.h"
 
 namespace burnish::models::qwen_image {
 
@@ -45,12 +45,9 @@ std::string word_of(Naming naming) {
 }
 
 std::optional<Naming> published_naming(const ModelFiles& files) {
-  for (const auto& folder : files.pipeline_folders) {
-    auto path = folder / "model_index.json";
-    auto name = io::is_there(path) ? io::class_name(io::read_json(path)) : "";
-    if (name == "QwenImageEditPipeline") return Naming::plain;
-    if (name == "QwenImageEditPlusPipeline") return Naming::numbered;
-  }
+  const auto name = pipeline_class(files);
+  if (name == "QwenImageEditPipeline") return Naming::plain;
+  if (name == "QwenImageEditPlusPipeline") return Naming::numbered;
   return std::nullopt;
 }
 

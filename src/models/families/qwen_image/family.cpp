@@ -34,21 +34,20 @@ std::string describe_entry(const ModelEntry& entry) {
 }
 
 std::vector<ModelEntry> named_sizes(std::string_view name) {
-  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, published_text_config()),
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text::qwen25_vl_7b()),
           sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name)};
 }
 
 /// Returns the components of a model that also sees.
 std::vector<ModelEntry> edit_sizes(std::string_view name) {
   auto entries = named_sizes(name);
-  auto& entry = entries.emplace_back(sizes_of<text::QwenVision, text::VisionConfig>(name));
-  entry.tensors = entry.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  entries.push_back(vision_sizes(name));
   return entries;
 }
 
 /// Returns the components of a model that makes layers.
 std::vector<ModelEntry> layered_sizes(std::string_view name) {
-  return {sizes_of<Transformer, Config>(name, {.has_layers = true}), sizes_of<text::QwenEncoder>(name, published_text_config()),
+  return {sizes_of<Transformer, Config>(name, {.has_layers = true}), sizes_of<text::QwenEncoder>(name, text::qwen25_vl_7b()),
           sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name, {.pixels = {.channels = 4}})};
 }
 

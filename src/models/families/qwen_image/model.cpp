@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/lerp.h>
-#include <ATen/ops/norm.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "models/parts/diffsynth_values.h"
 #include "models/parts/find_components.h"
 #include "models/parts/shared_units.h"
+#include "models/parts/token_guidance.h"
 #include "models/text/resample.h"
 
 namespace burnish::models::qwen_image {
@@ -31,16 +31,6 @@ const tokenizers::ChatTemplate kChat{
     "objects and background:<|im_end|>\n<|im_start|>user\n",
     "<|im_end|>\n<|im_start|>assistant\n"};
 
-/// Guided predictions whose tokens are as long as those without guidance (diffusers: pipeline_qwenimage.py).
-at::Tensor guide_tokens(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale) {
-  if (rescale != 0)
-    config_error("models", "guidance_rescale is {}, and this model's guided predictions are brought back token by token; leave it at 0",
-                 rescale);
-  auto guided = diffusion::guide(conditional, unconditional, scale, 0);
-  auto length = [](const at::Tensor& x) { return at::norm(as_patches(x), 2, {1, -3, -1}, /*keepdim=*/true); };
-  return (as_patches(guided) * (length(conditional) / length(guided))).reshape(guided.sizes());
-}
-
 /// Guided predictions of layers, brought back so by a share (diffusers: cfg_normalize of pipeline_qwenimage_layered.py, which is 1).
 at::Tensor guide_layers(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale) {
   auto guided = diffusion::guide(conditional, unconditional, scale, 0);
@@ -50,22 +40,11 @@ at::Tensor guide_layers(const at::Tensor& conditional, const at::Tensor& uncondi
 
 }  // namespace
 
-text::QwenConfig published_text_config() {
-  return {.vocab_size = 152064,
-          .width = 3584,
-          .hidden = 18944,
-          .num_layers = 28,
-          .num_heads = 28,
-          .num_kv_heads = 4,
-          .qkv_bias = true,
-          .qk_norm = false};
-}
-
 QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
   const auto sources = find_sources(files_);
   const auto& [dit, text, image, vae] = sources;
   config_ = read_named(dit, detect);
-  text_config_ = read_named(text, text::qwen_config, published_text_config());
+  text_config_ = read_named(text, text::qwen_config, text::qwen25_vl_7b());
   read_layers(sources);
   read_editing(sources);
   autoencoder_ = causal_part(vae, options_, is_layered_ ? vae::CausalFor::layers : vae::CausalFor::pictures);

@@ -19,9 +19,6 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 /// The name of a tensor by which ComfyUI's files of Qwen-Image-Edit-2511 say zero_cond_t.
 inline constexpr const char* kZeroMark = "__index_timestep_zero__";
 
-/// Returns the numbers of Qwen2.5-VL-7B's text part.
-text::QwenConfig published_text_config();
-
 class QwenImageModel : public AssembledModel {
  public:
   QwenImageModel(const ModelFiles& files, const ModelOptions& options);

@@ -195,6 +195,4 @@ void Transformer::initialise(uint64_t seed) {
   });
 }
 
-at::Tensor as_patches(const at::Tensor& x) { return x.unflatten(-1, {-1, 2}).unflatten(-3, {-1, 2}); }
-
 }  // namespace burnish::models::qwen_image

@@ -51,8 +51,4 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   std::unique_ptr<Body> body_;
 };
 
-/// Views latents [B, C, H, W], or those of layers [B, C, F, H, W], as [B, C, rows, 2, columns, 2] or [B, C, F, ...]: the dimensions C, 2
-/// and 2 are the numbers of a token.
-at::Tensor as_patches(const at::Tensor& latents);
-
 }  // namespace burnish::models::qwen_image

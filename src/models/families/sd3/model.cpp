@@ -166,22 +166,17 @@ pipeline::Units Sd3Model::prompt_units() {
   return units;
 }
 
-at::Tensor Sd3Model::modulate(pipeline::Scope& scope, const std::string& part) {
-  const auto& transformer = denoiser_.loaded(part);
-  if (part.starts_with(FirstBlocks::kLast)) return transformer.modulate(scope.tensor("conditioning"));
-  auto conditioning = transformer.condition(denoiser_.time(scope), scope.tensor("pooled_embedding").to(options_.device, options_.dtype));
-  if (denoiser_.blocks().count > 0) scope.write("conditioning", conditioning);
-  return transformer.modulate(conditioning);
-}
-
 UnitGroups Sd3Model::units_of(const Expert&) {
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = prompt_units();
   auto give = [this](const pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) {
     if (!goes_on) in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   };
+  auto condition = [this](const Transformer& transformer, const pipeline::Scope& scope) {
+    return transformer.condition(denoiser_.time(scope), scope.tensor("pooled_embedding").to(options_.device, options_.dtype));
+  };
   groups.denoise = denoiser_.units({.reads = {"noisy", "text_embedding", "modulation"},
-                                    .modulate = std::bind_front(&Sd3Model::modulate, this),
+                                    .modulate = denoiser_.modulating_each(condition),
                                     .give = give,
                                     .times = {"sigma", "pooled_embedding"}});
   return groups;

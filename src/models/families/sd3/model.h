@@ -27,7 +27,6 @@ class Sd3Model : public AssembledModel {
   void encode_by_clip(pipeline::Scope& scope, const std::string& encoder, const std::string& behind);
   void encode_by_t5(pipeline::Scope& scope);
   void join_texts(pipeline::Scope& scope) const;
-  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
   pipeline::Units prompt_units();
 
   Config config_;
