@@ -34,6 +34,7 @@
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
 #include "loras/merged.h"
+#include "loras/said_options.h"
 #include "memory/gpu.h"
 #include "models/model/block_by_block.h"
 #include "models/model/columns.h"
@@ -385,6 +386,10 @@ void sample(const Arguments& arguments) {
     read();  // what is given wins
   }
   take_times(options, parsed.given);
+  for (const auto& text : options.lora) {
+    const auto lines = loras::take_said_options(loras::parse_lora_file(text).path, parsed.given, options.model.own);
+    for (const auto& line : lines) info("{}", line);
+  }
   for (const auto& name : parsed.given) options.model.own.ask(name);
   watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
   if (options.run.empty())

@@ -12,6 +12,7 @@
 #include "dist/seat.h"
 #include "foreign/import.h"
 #include "foreign/program.h"
+#include "loras/said_options.h"
 #include "train/options/check.h"
 #include "train/options/diffsynth_names.h"
 #include "train/options/fields.h"
@@ -140,6 +141,8 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
   if (parsed.help) return parsed;
   auto lines = train::put(theirs, options);
   if (auto line = train::take_inputs_of_cache(options); !line.empty()) lines.push_back(std::move(line));
+  for (auto& line : loras::take_said_options(options.trained.lora_checkpoint, options.given, options.model.own))
+    lines.push_back(std::move(line));
   if (!lines.empty() && dist::find_seat(dist::of_process).rank == 0)
     std::ranges::for_each(lines, [](const auto& line) { info("{}", line); });
   if (auto steps = take_back_steps(options, arguments); steps > 0 && dist::find_seat(dist::of_process).rank == 0)

@@ -131,12 +131,15 @@ void check_layers(const Row& row, const Size& picture, const DatasetOptions& opt
 
 /// Checks that what is cut as a row's target has its size, and its frames, and notes the sizes of what is cut to a square.
 void look_beside(const Row& row, const DatasetOptions& options, const SizeOf& size_of, const LookedFiles& files, Looked& looked) {
-  for (const auto& [name, file] : row.further) {
-    const auto* column = find_column(options.columns, name);
-    if (column == nullptr || !is_beside(*column)) continue;
-    if (column->fit == Column::Fit::square) looked.sizes[name] = {size_of(file)};
-    else check_same_size(row, looked.picture, name, size_of(file));
-    if (row.window && column->is != Column::Is::mask) check_further_clip(row, name, files, rule_of(row, options));
+  for (const auto& column : options.columns) {
+    if (!is_beside(column)) continue;
+    const auto of_column = files_in(row, column.name);
+    for (size_t i = 0; i < of_column.size(); ++i) {
+      const auto name = picture_name(column.name, i);
+      if (column.fit == Column::Fit::square) looked.sizes[name] = {size_of(of_column[i])};
+      else check_same_size(row, looked.picture, name, size_of(of_column[i]));
+      if (row.window && column.is != Column::Is::mask) check_further_clip(row, name, files, rule_of(row, options));
+    }
   }
 }
 

@@ -1,10 +1,13 @@
 #include "data/read_given.h"
 
+#include <ATen/ops/cat.h>
+
 #include "base/input_error.h"
 #include "data/clip.h"
 #include "data/found_references.h"
 #include "data/image.h"
 #include "data/resize.h"
+#include "data/several.h"
 
 namespace burnish::data {
 
@@ -81,6 +84,14 @@ Cell read_given(const Column& column, const std::vector<std::string>& cells, con
     return read_sound(column, cells.front(), {{0, 1}, {target.extent.frames * rate.den, rate.num}});
   }
   if (!column.is_seen()) return read_value(column, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
+  if (takes_several(column) && cells.size() > 1) {
+    std::vector<at::Tensor> clips;
+    for (const auto& cell : cells) {
+      const auto clip = std::get<at::Tensor>(read_given(column, {cell}, target));
+      clips.push_back(clip.dim() == 3 ? clip.unsqueeze(0) : clip);
+    }
+    return at::cat(clips);
+  }
   if (cells.size() != 1) config_error("drawing", "{} names one clip for each that is drawn, and {} are given", column.name, cells.size());
   if (target.extent.frames > 1 || is_video(cells[0])) return read_first_frames(column, cells[0], target);
   return read_picture(cells[0], pixels_of(column), crop_for(column, target));

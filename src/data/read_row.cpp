@@ -1,5 +1,6 @@
 #include "data/read_row.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <fmt/core.h>
 
@@ -10,6 +11,7 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "data/clip.h"
+#include "data/several.h"
 #include "data/sound.h"
 #include "data/window_beside.h"
 #include "io/files.h"
@@ -34,6 +36,9 @@ CropOf same_crop(const Crop& crop, const Size& known) {
 /// A single frame is a picture.
 at::Tensor as_cell(const at::Tensor& frames_FHWC) { return frames_FHWC.size(0) == 1 ? frames_FHWC[0] : frames_FHWC; }
 
+/// A picture is a single frame.
+at::Tensor as_frames(const at::Tensor& cell) { return cell.dim() == 3 ? cell.unsqueeze(0) : cell; }
+
 /// The frames of a row's file, or of one beside it, that are taken with the row's. Folders hold frames without times.
 ClipWindow window_of(const Dataset& dataset, const Row& row, const std::string& file) {
   if (file == row.file) return *row.window;
@@ -49,6 +54,11 @@ at::Tensor read_alike(const Dataset& dataset, int64_t number, const Column& colu
                       const CropOf& cut) {
   const auto& row = dataset.row(number);
   if (column.is == Is::layers) return read_layers(files, cut);
+  if (takes_several(column) && files.size() > 1) {
+    std::vector<at::Tensor> clips;
+    for (const auto& file : files) clips.push_back(as_frames(read_alike(dataset, number, column, {file}, cut)));
+    return at::cat(clips);
+  }
   if (has_frames(dataset, number, column)) return as_cell(read_frames(files[0], window_of(dataset, row, files[0]), pixels_of(column), cut));
   return read_picture(files[0], pixels_of(column), cut);
 }

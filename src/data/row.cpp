@@ -11,6 +11,7 @@
 #include "data/caption_cells.h"
 #include "data/frame_files.h"
 #include "data/load_metadata.h"
+#include "data/several.h"
 #include "data/spelling.h"
 #include "io/files.h"
 #include "io/hash.h"
@@ -182,12 +183,13 @@ void put_references(const nlohmann::json& cells, const Column& column, Files& th
   if (!references.empty()) row.cells[column.name] = words_of_kinds(references);
 }
 
-/// Puts the files of a row's further pictures: what is cut as the target is one file, or of layers as many, and lists come behind.
+/// Puts the files of a row's further pictures: what is cut as the target is one file, or of layers as many, or any number, and lists come
+/// behind.
 void put_further(const nlohmann::json& cells, const DatasetOptions& options, Files& there, Row& row) {
   const bool of_layers = target_of(options.columns).is == Column::Is::layers;
   for (const auto& column : options.columns) {
     if (!is_beside(column)) continue;
-    if (of_layers) row.further.merge(read_files(cells, column.name, there));
+    if (of_layers || takes_several(column)) row.further.merge(read_files(cells, column.name, there));
     else if (auto file = read_one_file(cells, column.name, there)) row.further[column.name] = *file;
   }
   for (const auto& column : options.columns) {

@@ -113,6 +113,12 @@ pipeline::Value value_of(const data::Cell& cell) {
   return pipeline::TensorLists{std::move(list)};
 }
 
+/// A clip that is gray where nothing of it is given.
+at::Tensor unknown_clip(const data::DrawnTarget& target) {
+  const auto& e = target.extent;
+  return at::zeros({1, target.column.channels, e.frames, e.height, e.width});
+}
+
 /// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frames alone are known, as many as the model is given, and the
 /// rest is gray.
 at::Tensor load_first_frames(const Column& references, const Given& given, const data::DrawnTarget& target) {
@@ -121,8 +127,7 @@ at::Tensor load_first_frames(const Column& references, const Given& given, const
                  "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
                  "prompt",
                  given.references.size());
-  const auto& e = given.extent;
-  auto clip = at::zeros({1, references.channels, e.frames, e.height, e.width});
+  auto clip = unknown_clip(target);
   if (const auto count = references.frames.first; count > 1) {
     const auto frames = data::read_beginning(references, given.references.front(), target, count);
     clip.narrow(2, 0, count).copy_(data::frames_to_model_range(frames).unsqueeze(0));
@@ -131,6 +136,14 @@ at::Tensor load_first_frames(const Column& references, const Given& given, const
   const auto pictures = std::get<std::vector<at::Tensor>>(data::read_given(references, given.references, target));
   clip.select(2, 0).copy_(data::to_model_range(pictures.front()).unsqueeze(0));
   return clip;
+}
+
+/// Puts the frames that prompts give of the end of what is drawn, the first of a clip, where rows have them: at the end of the target.
+void put_last_frames(const Column& column, const std::string& file, const data::DrawnTarget& target, pipeline::Value& value) {
+  const auto count = column.frames.first;
+  const auto frames = data::read_beginning(column, file, target, count);
+  auto& clip = std::get<at::Tensor>(value);
+  clip.narrow(2, clip.size(2) - count, count).copy_(data::frames_to_model_range(frames).unsqueeze(0));
 }
 
 /// That a sound is given which the units read, whether or not its column is among those of the model.
@@ -157,7 +170,12 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     values[kNumFrames] = at::scalar_tensor(picture.extent.frames, at::kLong);
     data::DrawnTarget drawn{target, given.extent, given.max_pixels};
     drawn.column.frames.rate = given.frame_rate;
+    if (is_read(units, kTarget) && !begins_with_reference(columns)) values[kTarget] = unknown_clip(drawn);
     for (const auto& column : columns) {
+      if (column.is == Column::Is::clip && column.given == Column::Given::by_prompts) {
+        put_last_frames(column, given.inputs.at(column.name).front(), drawn, values.at(kTarget));
+        continue;
+      }
       const bool is_reference = column.read_as() == kReferences;
       if (!is_reference || !begins_with_reference(columns)) {
         const auto& cells = is_reference ? given.references : given.inputs.at(column.name);

@@ -52,18 +52,51 @@ bool hears_clips(const Settings& all) {
   return is_ltx(all) && lower(all.text("dataset.dataset_type")) == "video" && is_split;
 }
 
-constexpr const char* kFirstFrame = "ltx2_first_frame_conditioning_probability";
-bool goes_on(const Settings& all) { return is_ltx(all) && all.number(kFirstFrame) == 1.0; }
+constexpr const char *kFirstFrame = "ltx2_first_frame_conditioning_probability", *kPrefix = "ltx2_prefix_conditioning_probability",
+                     *kSuffix = "ltx2_suffix_conditioning_probability";
+
+bool is_given(const char* probability, const Settings& all) { return is_ltx(all) && all.number(probability) == 1.0; }
+
+/// Frames that are given are columns of one option, as is sound: the setting that carries them.
+std::string carrier_of_inputs(const Settings& all) {
+  for (const char* name : {kFirstFrame, kPrefix, kSuffix}) {
+    if (is_given(name, all)) return name;
+  }
+  return "dataset.dataset_type";
+}
+
+Outcome inputs(const Settings& all) {
+  std::vector<std::string> columns;
+  if (is_given(kFirstFrame, all) || is_given(kPrefix, all)) columns.emplace_back("input_image");
+  if (is_given(kSuffix, all)) columns.emplace_back("end_image");
+  return carried(hears_clips(all) ? with_sound(join(columns, ",")) : join(columns, ","));
+}
+
+/// Latents at an end of a clip are counted there, and here their frames.
+int64_t frames_of_latents(const Value& count) { return 8 * static_cast<int64_t>(number_of(count).value_or(1)) - 7; }
+
+void given_frames_rows(Table& table) {
+  for (const char* name : {kFirstFrame, kPrefix, kSuffix})
+    table << rewritten(name, "extra_inputs", [name](const Value& value, const Settings& all) {
+               if (!asks_for_something(value)) return left_out("");
+               if (is_given(name, all)) return carrier_of_inputs(all) == name ? inputs(all) : left_out("");
+               return left_out("frames of a clip are given at every visit (extra_inputs input_image, end_image), or at none");
+             }).otherwise(0.0);
+  table << rewritten("ltx2_prefix_conditioning_frames", "given_frames", [](const Value& value, const Settings& all) {
+             return is_given(kPrefix, all) ? carried(frames_of_latents(value)) : left_out("");
+           }).otherwise(1);
+  table << rewritten("ltx2_suffix_conditioning_frames", "given_last_frames", [](const Value& value, const Settings& all) {
+             return is_given(kSuffix, all) ? carried(frames_of_latents(value), "they stand beside the noise here, and not in its place")
+                                           : left_out("");
+           }).otherwise(1);
+}
 
 void ltx_data_rows(Table& table) {
   table << rewritten("dataset.dataset_type", "extra_inputs", [](const Value&, const Settings& all) {
-    return hears_clips(all) && !goes_on(all) ? carried(with_sound(""), "clips without a sound have noise beside them here") : left_out("");
+    const bool is_carrier = carrier_of_inputs(all) == "dataset.dataset_type";
+    return hears_clips(all) && is_carrier ? carried(with_sound(""), "clips without a sound have noise beside them here") : left_out("");
   });
-  table << rewritten(kFirstFrame, "extra_inputs", [](const Value& value, const Settings& all) {
-             if (!asks_for_something(value)) return left_out("");
-             if (goes_on(all)) return carried(hears_clips(all) ? with_sound("input_image") : "input_image");
-             return left_out("a clip's first frame is given at every visit (extra_inputs input_image), or at none");
-           }).otherwise(0.0);
+  given_frames_rows(table);
   table << rewritten("audio_loss_weight", "sound_loss_weight", [](const Value& value, const Settings& all) {
              return hears_clips(all) ? carried(value) : left_out("");
            }).otherwise(1.0);

@@ -152,8 +152,23 @@ TEST_F(SettingsOfLtx, SimpleTunersFirstFrameIsGivenAlwaysOrToldOf) {
   EXPECT_EQ(always.value("extra_inputs"), "input_image,input_audio");
   const auto often = of_simpletuner({{"ltx2_first_frame_conditioning_probability", 0.5}, {"ltx2_prefix_conditioning_probability", 0.25}});
   EXPECT_EQ(often.value("extra_inputs"), "input_audio");
-  EXPECT_THAT(often.said.not_carried, Contains(HasSubstr("ltx2_first_frame_conditioning_probability = 0.5: a clip's first frame")));
+  EXPECT_THAT(often.said.not_carried, Contains(HasSubstr("ltx2_first_frame_conditioning_probability = 0.5: frames of a clip are given")));
   EXPECT_THAT(often.said.not_carried, Contains(HasSubstr("ltx2_prefix_conditioning_probability = 0.25")));
+}
+
+TEST_F(SettingsOfLtx, SimpleTunersEndsAreLatentsAndHereFrames) {
+  const auto both = of_simpletuner({{"ltx2_prefix_conditioning_probability", 1.0},
+                                    {"ltx2_prefix_conditioning_frames", 3},
+                                    {"ltx2_suffix_conditioning_probability", 1},
+                                    {"ltx2_suffix_conditioning_frames", 2}});
+  EXPECT_EQ(both.value("extra_inputs"), "input_image,end_image,input_audio");
+  EXPECT_EQ(both.value("given_frames"), 17);
+  EXPECT_EQ(both.value("given_last_frames"), 9);
+  const auto end = of_simpletuner({{"ltx2_suffix_conditioning_probability", 1.0}, {"ltx2_prefix_conditioning_frames", 3}},
+                                  {{"audio", {{"auto_split", false}}}});
+  EXPECT_EQ(end.value("extra_inputs"), "end_image");
+  EXPECT_FALSE(end.is_from("given_frames")) << "which no probability asks for";
+  EXPECT_EQ(end.value("given_last_frames"), 1);
 }
 
 TEST_F(SettingsOfLtx, SimpleTunersFilesOf25AreNamedOneByOne) {

@@ -2,7 +2,7 @@
 """What `burnish convert` writes, read by the programs it is for: part of `./dev golden check`.
 
 The LoRA of pipeline/ in the formats diffusers, kohya and peft, read by diffusers and peft; the pipelines of make_stable_diffusion.py as single
-files through from_single_file; all pipelines from single files back in folders through from_pretrained. Latents from the same noise are compared
+files through from_single_file; all pipelines from single files back in folders through from_pretrained, and LTX-2 with LTX-2.0's vocoder. Latents from the same noise are compared
 with those of the files before. Exits 1 when they differ. (diffusers' converter of FLUX' single files and of kohya's single blocks has the sizes of
 the published model written into it, and leaves the alpha of the last layer unread; those are read back by burnish alone.)
 """
@@ -82,8 +82,31 @@ def check_stable_diffusion(name, folder):
     return good & report(f"{name} from a single file in a folder through from_pretrained", from_folder, expected)
 
 
+def check_ltx2(folder):
+    """A folder of LTX-2 with the vocoder of 2.0, which is one network, as a single file and back in a folder."""
+    from diffusers import LTX2Pipeline
+    from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder
+    import make_ltx2, make_ltx2_autoencoders
+
+    pipe = make_ltx2.FAMILY.parts()
+    pipe.vocoder = LTX2Vocoder(**make_ltx2_autoencoders.VOCODER_20)
+    pipe.save_pretrained(folder / "ltx2")
+    convert(folder / "ltx2", folder / "ltx2.safetensors")
+    convert(folder / "ltx2.safetensors", folder / "ltx2_back", "--config_from", folder / "ltx2")
+    convert(folder / "ltx2", folder / "ltx2_again")
+    good = True
+    for name in ("ltx2_back", "ltx2_again"):
+        back = LTX2Pipeline.from_pretrained(folder / name, torch_dtype=torch.float32)
+        for part in ("transformer", "connectors", "vae", "audio_vae", "vocoder"):
+            found, expected = (getattr(p, part).float().state_dict() for p in (back, pipe))
+            same = found.keys() == expected.keys() and all(torch.equal(found[k], expected[k]) for k in found)
+            print(f"{part} of LTX-2 in {name} through from_pretrained: {'the same' if same else 'DIFFERENT'}")
+            good &= same
+    return good
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        results = [check_loras(folder), check_flux(folder), *(check_stable_diffusion(p, folder) for p in ("sdxl_pipeline", "sd15_pipeline"))]
+        results = [check_loras(folder), check_flux(folder), check_ltx2(folder), *(check_stable_diffusion(p, folder) for p in ("sdxl_pipeline", "sd15_pipeline"))]
     sys.exit(0 if all(results) else 1)

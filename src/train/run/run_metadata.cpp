@@ -54,6 +54,22 @@ std::string trigger_words(const Samples& samples) {
   return join(words);
 }
 
+/// What all samples have alike in columns of numbers that batches have alike, by the names of the values.
+io::Metadata numbers_of_all(const Samples& samples) {
+  io::Metadata metadata;
+  for (const auto& column : samples.columns) {
+    if (column.fit != Column::Fit::alike || samples.list.empty()) continue;
+    const auto& first = samples.list.front();
+    auto is_alike = [&](const Sample& sample) {
+      return has_column(sample, column.name) && sample.row.cells.at(column.name) == first.row.cells.at(column.name);
+    };
+    if (!std::ranges::all_of(samples.list, is_alike)) continue;
+    const auto& cell = first.row.cells.at(column.name);
+    metadata[column.read_as()] = cell.is_string() ? std::string(trim(cell.get<std::string>())) : cell.dump();
+  }
+  return metadata;
+}
+
 int64_t count_samples(const Samples& samples, bool of_class_set) {
   return std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.set_of(sample).of_class_set == of_class_set; });
 }
@@ -88,6 +104,7 @@ io::Metadata run_metadata(const Training& training) {
     metadata[drawing::kSamplerKey] = by.sampler;
   }
   metadata.merge(loras::model_metadata(names));
+  metadata.merge(numbers_of_all(samples));
   for (const auto& [key, value] : settings.output.files.described) metadata["modelspec." + key] = value;
   std::erase_if(metadata, [](const auto& entry) { return entry.second.empty(); });
   return metadata;

@@ -42,12 +42,12 @@ void check_fits(const Sample& sample, const std::string& column) {
   }
 }
 
-/// Tells whether rows may leave a further column empty: one that a stream is made of, a sound in whose place is that of the clip, or a
-/// frame in whose place is one of the clip's own.
+/// Tells whether rows may leave a further column empty: one that a stream is made of, a sound in whose place is that of the clip, a frame
+/// in whose place is one of the clip's own, or what rows have within their target.
 bool may_be_empty(const Column& column, const models::LatentSpace& space) {
   const bool is_frame =
       column.is == Column::Is::pictures && column.fit == Column::Fit::as_target && models::target_of(space).is != Column::Is::picture;
-  return is_frame || column.fit == Column::Fit::target ||
+  return is_frame || column.given == Column::Given::by_prompts || column.fit == Column::Fit::target ||
          std::ranges::find(space.streams, column.name, &models::LatentSpace::Stream::column) != space.streams.end();
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "data/read_row.h"
+#include "data/several.h"
 #include "io/hash.h"
 
 namespace burnish::train {
@@ -41,8 +42,11 @@ data::Cell any_cell(const Sample& sample, const Column& column, double frame_rat
   if (column.is == Column::Is::sound)
     return data::silence(column, std::llround(static_cast<double>(sample.extent.frames * column.rate) / frame_rate));
   if (column.fit == Column::Fit::target) return any_pixels(sample.extent, column.channels);
-  if (column.is != Column::Is::pictures && column.is != Column::Is::references)
-    return any_pixels(column.extent_beside(sample.extent), column.channels);
+  if (column.is != Column::Is::pictures && column.is != Column::Is::references) {
+    auto extent = column.extent_beside(sample.extent);
+    if (data::takes_several(column)) extent.frames *= std::ssize(sample.picture_extents.at(column.name));
+    return any_pixels(extent, column.channels);
+  }
   std::vector<at::Tensor> pictures;
   for (const auto& extent : sample.picture_extents.at(column.name))
     pictures.push_back(extent.height == 0 ? at::zeros({kSidesOfReferences, extent.frames}) : any_pixels(extent, column.channels));
@@ -113,8 +117,12 @@ nlohmann::json cell_of(const Sample& sample, const Column& column) {
 /// The value of a column that holds no pictures; of a row that leaves it empty, which only the column of a stream may be, one without
 /// elements.
 pipeline::Value load_cell(const Sample& sample, const Column& column) {
-  if (has_column(sample, column.name))
-    return value_of(data::read_value(column, cell_of(sample, column), fmt::format("row {}", sample.number)));
+  if (has_column(sample, column.name)) {
+    auto cell = data::read_value(column, cell_of(sample, column), fmt::format("row {}", sample.number));
+    // Sizes are made of a number that a batch has alike: as one without dimensions it stays on the host, where a plan reads it too.
+    const auto* number = column.fit == Column::Fit::alike ? std::get_if<at::Tensor>(&cell) : nullptr;
+    return number != nullptr && number->numel() == 1 ? number->squeeze() : value_of(cell);
+  }
   if (column.is == Column::Is::text) return std::string();
   return at::zeros({1, 0});
 }

@@ -81,7 +81,6 @@ void add_streams(Sample& sample, const models::LatentSpace& space) {
 /// The extents at which the denoiser sees what a row has in columns of pictures and clips.
 std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictures, int64_t row, const models::Model& model) {
   std::map<std::string, std::vector<Extent>> extents;
-  const auto& further = pictures.row(row).further;
   for (const auto& column : pictures.options().columns) {
     if (column.is == Column::Is::pictures) {
       auto& of_column = extents[column.name] = {};
@@ -94,8 +93,8 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
       for (const auto& given : data::reference_extents(pictures, row)) of_column.push_back(model.seen_reference(given));
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
-      const bool is_there = further.contains(column.name) || column.given == Column::Given::or_white;
-      extents[column.name] = is_there ? std::vector{beside} : std::vector<Extent>{};
+      const auto num_files = data::files_in(pictures.row(row), column.name).size();
+      extents[column.name].assign(num_files == 0 && column.given == Column::Given::or_white ? 1 : num_files, beside);
     }
   }
   return extents;
@@ -149,12 +148,13 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
   return samples;
 }
 
-/// Puts something of each column into a sample of a plan: its example, or a picture of its size.
+/// Puts something of each column into a sample of a plan: its example, or a picture of its size, or of a list as many as its example says.
 void add_examples(Sample& sample, const Columns& columns, const models::Model& model) {
   for (const auto& column : columns) {
     const auto beside = column.extent_beside(sample.extent);
     if (column.fit == Column::Fit::target) continue;
     if (!column.is_seen()) sample.row.cells[column.name] = column.words.example;
+    else if (column.words.example == "0") sample.picture_extents[column.name] = {};
     else sample.picture_extents[column.name] = {column.read_as() == kReferences ? model.seen_reference(beside) : beside};
   }
 }

@@ -59,12 +59,13 @@ class Ltx2Commands : public BadInput {
     return outcome.output;
   }
   /// Both stages of a command, of which `words` are those of both.
-  std::string both_stages(const std::string& words) const {
+  std::string both_stages(const std::string& words, const std::string& encoding = encoders(),
+                          const std::string& trained = files(of_repository("transformer"))) const {
     const fs::path clips = golden_path("ltx2_clips");
     run("--dataset_base_path " + quoted(clips) + " --dataset_metadata_path " + quoted(clips / "metadata.csv") + words +
-        " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) + encoders());
+        " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) + encoding);
     return run("--dataset_base_path " + quoted(at("cache")) + words + " --dataset_repeat 2 --task \"sft:train\" --output_path " +
-               quoted(at("trained")) + files(of_repository("transformer")));
+               quoted(at("trained")) + trained);
   }
 };
 
@@ -100,6 +101,24 @@ TEST_F(Ltx2Commands, ClipsBesideAReferenceInTwoStages) {
   EXPECT_THAT(run("--dataset_base_path " + quoted(at("cache")) + words + " --dataset_repeat 2 --task \"sft:train\" --output_path " +
                   quoted(at("trained")) + files(of_repository("transformer"))),
               HasSubstr("lora of rank 32"));
+}
+
+// JoyAI-Echo is LTX-2.3 in one file with all parts, which both stages name.
+TEST_F(Ltx2Commands, OneFileInTwoStages) {
+  const std::string repository = "jd-opensource/JoyAI-Echo", name = "JoyAI-Echo-release.safetensors";
+  fs::create_directories(at("models") / repository);
+  std::string parts;
+  for (const auto* part : {"transformer", "connectors", "vae", "audio_vae", "vocoder"}) parts += quoted(kLtx2 / "model" / part) + " ";
+  run_ok("convert " + parts + quoted(at("models") / repository / name));
+  const auto file = repository + ":" + name;
+  const auto both = [&](const std::string& trained) {
+    return both_stages(" --data_file_keys \"video,input_audio\" --extra_inputs \"input_audio\"" + trained,
+                       files(file + "," + kGemma + ":model-*.safetensors"), files(file));
+  };
+  EXPECT_THAT(both(kLora), HasSubstr("lora of rank 32, scale 1 on 72 layers"));
+  for (const auto* folder : {"cache", "trained"}) fs::remove_all(at(folder));
+  both(" --trainable_models \"dit\"");
+  EXPECT_TRUE(fs::exists(at("trained") / "step-8.safetensors"));
 }
 
 TEST_F(Ltx2Commands, ClipsAloneInTwoStages) { EXPECT_THAT(both_stages(kLora), HasSubstr("lora of rank 32")); }

@@ -9,9 +9,34 @@ using namespace burnish::test;
 
 namespace {
 
+constexpr const char* kVocoderFile = "vocoder/diffusion_pytorch_model.safetensors";
+
 class Ltx2OneFile : public BadInput {
  protected:
   static std::string part(const std::string& name) { return quoted(kLtx2 / "model" / name) + " "; }
+  /// Puts LTX-2.0's vocoder in place of that of a folder, as diffusers has it: one network, whose names have nothing before them.
+  fs::path folder_of_20() const {
+    const auto folder = at("of_20");
+    fs::copy(kLtx2 / "model", folder, fs::copy_options::recursive);
+    const auto golden = io::SafetensorsFile::open(golden_path("ltx2_autoencoders/vocoder_20.safetensors"));
+    io::NamedTensors weights;
+    for (const auto& [name, spec] : golden->tensors()) {
+      if (name.starts_with("w.")) weights.emplace_back(name.substr(2), golden->tensor(name));
+    }
+    io::save_safetensors(folder / kVocoderFile, weights);
+    auto config = nlohmann::json::parse(golden->metadata().at("config"));
+    config["_class_name"] = "LTX2Vocoder";
+    std::ofstream(folder / "vocoder/config.json") << config;
+    return folder;
+  }
+  static void expect_alike(const fs::path& file, const fs::path& other) {
+    const auto a = io::SafetensorsFile::open(file), b = io::SafetensorsFile::open(other);
+    for (const auto& [name, spec] : a->tensors()) {
+      ASSERT_TRUE(b->tensors().contains(name)) << name;
+      EXPECT_TRUE(at::equal(a->tensor(name), b->tensor(name))) << name;
+    }
+    EXPECT_EQ(a->tensors().size(), b->tensors().size());
+  }
   io::NamedTensors drawn(const std::string& models) const {
     run_ok("sample --dtype fp32 " + models + kLtx2Size + "--num_frames 9 --prompt cat --seed 3 --num_inference_steps 2 --save_latents " +
            quoted(at("latents.safetensors")) + " --output_path " + quoted(at("drawn")) + " --format png");
@@ -57,4 +82,18 @@ TEST_F(Ltx2OneFile, HasThePublishedLayoutAndIsReadAgain) {
   const auto second = io::SafetensorsFile::open(twice);
   EXPECT_EQ(second->tensors().size(), file->tensors().size());
   EXPECT_EQ(nlohmann::json::parse(second->metadata().at("config")), settings);
+}
+
+// A folder has diffusers' names whatever it was made of.
+TEST_F(Ltx2OneFile, ThatOf20BecomesAFolderOfDiffusersNames) {
+  const auto folder = folder_of_20();
+  run_ok("convert " + quoted(folder) + " " + quoted(at("folder")));
+  expect_alike(folder / kVocoderFile, at("folder") / kVocoderFile);
+  run_ok("convert " + quoted(folder) + " " + quoted(at("one.safetensors")));
+  EXPECT_TRUE(io::SafetensorsFile::open(at("one.safetensors"))->tensors().contains("vocoder.conv_pre.weight"));
+  run_ok("convert " + quoted(at("one.safetensors")) + " " + quoted(at("again")) + " --config_from " + quoted(folder));
+  for (const auto* part : {"vocoder", "audio_vae", "vae", "connectors", "transformer"}) {
+    const auto file = fs::path(part) / "diffusion_pytorch_model.safetensors";
+    expect_alike(folder / file, at("again") / file);
+  }
 }

@@ -46,6 +46,15 @@ class Ltx2Given : public BadInput {
     for (auto& line : read_log(out())) all.push_back(line["loss"]);
     return all;
   }
+  static int64_t bytes_of_step(const std::string& options) {
+    const auto command = "plan --json --alone " + ltx2_model() + "--lora_rank 4 --max_steps 2 ";
+    const auto plan = nlohmann::json::parse(run_burnish(command + options, "BURNISH_LOG=error").output);
+    int64_t bytes = 0;
+    for (const auto& stage : plan.at("stages")) {
+      for (const auto& [kind, of_kind] : stage.at("peak").items()) bytes += stage.at("name") == "step" ? of_kind.get<int64_t>() : 0;
+    }
+    return bytes;
+  }
   at::Tensor drawn(const std::string& options) const {
     run_ok("sample " + ltx2_model() + kLtx2Size + "--num_frames 9 --prompt cat --seed 3 --num_inference_steps 2 " + options +
            " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " + quoted(at("drawn")));
@@ -59,9 +68,18 @@ TEST(Ltx2GivenParity, AReferenceClip) { test::expect_steps(kGiven, "reference", 
 TEST(Ltx2GivenParity, AReferenceClipCheckpointed) {
   test::expect_steps(kGiven, "reference", ltx2_model() + given_data() + kLora + kReference + "--use_gradient_checkpointing", 2e-6);
 }
+TEST(Ltx2GivenParity, TwoReferenceClips) {
+  test::expect_steps(kGiven, "references", ltx2_model() + given_data(kGiven / "references.csv") + kLora + kReference, 2e-6);
+}
 TEST(Ltx2GivenParity, FirstAndLastFrame) {
   test::expect_steps(kGiven, "frames", ltx2_model() + given_data(kClips / "metadata.csv") + kLora + "--extra_inputs input_image,end_image ",
                      2e-6);
+}
+
+TEST(Ltx2GivenParity, FramesWithinAClipAndTheLast) {
+  test::expect_steps(
+      kGiven, "keyframes",
+      ltx2_model() + given_data(kClips / "metadata.csv") + kLora + "--extra_inputs keyframes,end_image --keyframe_positions 3,6 ", 2e-6);
 }
 
 // A reference is half as large unless rows say otherwise, and rows of another size stand in another batch.
@@ -122,28 +140,126 @@ TEST_F(Ltx2Given, ABeginningMayHaveSeveralFrames) {
   refused(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames 9"), 2, {"given_frames 9", "this one has 9"});
 }
 
-TEST_F(Ltx2Given, APlanCountsAReference) {
-  auto bytes_of_step = [&](const std::string& options) {
-    const auto command = "plan --json " + ltx2_model() + "--height 64 --width 64 --num_frames 17 --lora_rank 4 --max_steps 2 ";
-    const auto plan = nlohmann::json::parse(run_burnish(command + options, "BURNISH_LOG=error").output);
-    int64_t bytes = 0;
-    for (const auto& stage : plan.at("stages")) {
-      for (const auto& [kind, of_kind] : stage.at("peak").items()) bytes += stage.at("name") == "step" ? of_kind.get<int64_t>() : 0;
-    }
-    return bytes;
+// The end of a clip may be that of several frames, which are not put in place of what is drawn.
+TEST_F(Ltx2Given, AnEndMayHaveSeveralFrames) {
+  const auto clip = [](int number) { return quoted(kClips / (std::to_string(number) + ".webp")); };
+  const std::string size = ltx2_model() + kLtx2Size + "--num_frames 17 ",
+                    long_clip = "sample " + size + "--prompt cat --num_inference_steps 2 ";
+  auto of = [&](const std::string& more) {
+    run_ok(long_clip + "--seed 3 " + more + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
+           quoted(at("drawn")) + " --format webp");
+    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
   };
-  EXPECT_GT(bytes_of_step(kReference), bytes_of_step(""));
+  const auto plain = of(""), one = of("--given_last_frames 9 --end_image " + clip(0)),
+             other = of("--given_last_frames 9 --end_image " + clip(1));
+  EXPECT_GT(relative_error(one, plain), 1e-4);
+  EXPECT_GT(relative_error(one, other), 1e-4);
+  refused(long_clip + "--given_last_frames 17 --end_image " + clip(0) + " --output_path " + quoted(out()), 2,
+          {"the first 17 frames are given, and 17 are drawn"});
+  refused(long_clip + "--given_last_frames 9 --output_path " + quoted(out()), 2, {"given_last_frames", "end_image"});
+
+  const auto rows = write("long.csv", "video,prompt\n" + (at("drawn") / "0000.webp").string() + ",a cat\n");
+  const auto train = "train " + size + "--dataset_metadata_path " + quoted(rows) +
+                     " --overwrite --lora_rank 4 --max_steps 2 --output_path " + quoted(out()) + " --extra_inputs end_image ";
+  run_ok(train);
+  const auto of_last = losses();
+  run_ok(train + "--given_last_frames 9");
+  EXPECT_NE(losses(), of_last);
+  refused(train + "--given_last_frames 10", 2, {"given_last_frames is 10", "9 and 17"});
+  refused(train + "--given_last_frames 17", 2, {"17 of them, and this one has 17"});
+}
+
+TEST_F(Ltx2Given, FramesWithinAClipAreThoseOfRowsOrItsOwn) {
+  const auto picture = [](int number) { return kGolden / "pictures" / (std::to_string(number) + ".png"); };
+  auto rows = [&](const std::vector<std::string>& pictures) {
+    return write("rows.json",
+                 nlohmann::json({{{"video", (kClips / "0.webp").string()}, {"prompt", "a cat"}, {"keyframes", pictures}}}).dump());
+  };
+  const std::string columns = "--extra_inputs keyframes --keyframe_positions 3,6 ";
+  run_ok(train_command(rows({}), columns));
+  const auto own = losses();
+  refused(train_command(rows({picture(0).string()}), columns), 3, {"'keyframes' has 1 pictures", "2 frames"});
+  for (const auto* positions : {"6,3", "0,4", "3,3", "3,x", "1.5"})
+    refused(train_command(rows({}), "--extra_inputs keyframes --keyframe_positions " + std::string(positions)), 2,
+            {"keyframe_positions is '"});
+  refused(train_command(rows({}), "--extra_inputs keyframes --keyframe_positions 9"), 2, {"names the frame 9, and this clip has 9"});
+  refused(train_command(rows({}), "--extra_inputs keyframes"), 2, {"keyframes and keyframe_positions go together"});
+  refused(train_command(rows({}), "--keyframe_positions 3"), 2, {"keyframes and keyframe_positions go together"});
+
+  const auto plain = drawn(""), one = drawn("--keyframe_positions 4 --keyframes " + quoted(picture(0))),
+             other = drawn("--keyframe_positions 4 --keyframes " + quoted(picture(1))),
+             elsewhere = drawn("--keyframe_positions 5 --keyframes " + quoted(picture(0))),
+             two = drawn("--keyframe_positions 4,6 --keyframes " + quoted(picture(0)) + " --keyframes " + quoted(picture(1)));
+  for (const auto& different : {plain, other, elsewhere, two}) EXPECT_GT(relative_error(one, different), 1e-5);
+}
+
+TEST_F(Ltx2Given, APlanCountsFramesWithinAClip) {
+  auto bytes = [&](const std::string& options) { return bytes_of_step("--height 64 --width 64 --num_frames 17 " + options); };
+  const auto none = bytes(""), two = bytes("--extra_inputs keyframes --keyframe_positions 3,6 "),
+             nine = bytes("--extra_inputs end_image --given_last_frames 9 ");
+  EXPECT_GT(two, none);
+  EXPECT_GT(nine, none);
+}
+
+TEST_F(Ltx2Given, APlanCountsAReference) {
+  const std::string of_size = "--height 64 --width 64 --num_frames 17 ";
+  EXPECT_GT(bytes_of_step(of_size + kReference), bytes_of_step(of_size));
+  auto of_rows = [&](const std::string& scale) { return bytes_of_step(given_data(metadata({scale, scale})) + kReference); };
+  EXPECT_GT(of_rows("1"), of_rows("2")) << "the number that rows say";
 }
 
 TEST_F(Ltx2Given, WhatGoesWithOtherColumnsIsRefusedAlone) {
-  refused(train_command(kClips / "metadata.csv", "--extra_inputs end_image"), 2, {"end_image", "input_image"});
   refused(train_command(metadata({"2", "2"}), "--extra_inputs in_context_downsample_factor"), 2,
           {"in_context_downsample_factor", "in_context_videos"});
-  const auto two = write("two.json", nlohmann::json({{{"video", (kClips / "0.webp").string()},
-                                                      {"prompt", "a cat"},
-                                                      {"in_context_videos", {(kClips / "1.webp").string(), (kClips / "2.webp").string()}}}})
-                                         .dump());
-  const auto outcome = run_burnish(train_command(two, "--extra_inputs in_context_videos"));
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.output, HasSubstr("names 2 files, and one is read of it"));
+}
+
+// Which of several clips comes first makes no difference: all have the places of the clip beside which they stand.
+TEST_F(Ltx2Given, ReferencesMayBeSeveral) {
+  auto rows = [&](const std::vector<std::string>& numbers, const std::string& of = "video") {
+    auto files = nlohmann::json::array();
+    const auto file = [&](const std::string& number) {
+      return (of == "video" ? kClips / (number + ".webp") : kGolden / "pictures" / (number + ".png")).string();
+    };
+    for (const auto& number : numbers) files.push_back(file(number));
+    return write("rows.json", nlohmann::json({{{of, file("0")}, {"prompt", "a cat"}, {"in_context_videos", files}}}).dump());
+  };
+  const std::string columns = "--extra_inputs in_context_videos --reference_downscale_factor 1 ";
+  auto of_rows = [&](const std::vector<std::string>& numbers, const std::string& of = "video") {
+    run_ok(train_command(rows(numbers, of), columns));
+    return losses();
+  };
+  const auto one = of_rows({"1"}), both = of_rows({"1", "2"}), turned = of_rows({"2", "1"});
+  EXPECT_GT(std::abs(one[0] - both[0]), 1e-5);
+  EXPECT_NEAR(both[0], turned[0], tolerance(1e-5));
+  EXPECT_NE(of_rows({"1", "2"}, "image"), of_rows({"1"}, "image"));
+
+  const auto clip = [](int number) { return " --in_context_videos " + quoted(kClips / (std::to_string(number) + ".webp")); };
+  EXPECT_GT(relative_error(drawn(clip(0) + clip(1)), drawn(clip(0))), 1e-5);
+  EXPECT_LE(relative_error(drawn(clip(0) + clip(1)), drawn(clip(1) + clip(0))), tolerance(1e-5));
+  auto planned = [&](const std::vector<std::string>& numbers) { return bytes_of_step(given_data(rows(numbers)) + columns); };
+  EXPECT_GT(planned({"1", "2", "3"}), planned({"1"}));
+}
+
+TEST_F(Ltx2Given, AdaptersSayHowMuchSmallerTheySawReferences) {
+  auto said = [&] { return io::SafetensorsFile::open(at("out/step-2.safetensors"))->metadata().at("reference_downscale_factor"); };
+  run_ok(train_command(metadata({"2", "2"}), "--extra_inputs in_context_videos"));
+  EXPECT_EQ(said(), "2");
+  run_ok(train_command(metadata({"1", "2"}), kReference));
+  EXPECT_FALSE(io::SafetensorsFile::open(at("out/step-2.safetensors"))->metadata().contains("reference_downscale_factor")) << "rows differ";
+  run_ok(train_command(metadata({"1", "1"}), kReference));
+  EXPECT_EQ(said(), "1");
+  fs::copy(at("out/step-2.safetensors"), at("lora.safetensors"));
+
+  const auto lora = "--lora " + quoted(at("lora.safetensors")) + " --in_context_videos " + quoted(kClips / "0.webp");
+  const auto taken = drawn(lora);
+  EXPECT_TRUE(at::equal(taken, drawn(lora + " --in_context_downsample_factor 1")));
+  const auto half = drawn(lora + " --reference_downscale_factor 2");
+  EXPECT_TRUE(at::equal(half, drawn(lora + " --in_context_downsample_factor 2")));
+  EXPECT_GT(relative_error(half, taken), 1e-5);
+
+  const auto again = "--extra_inputs in_context_videos --lora_checkpoint " + quoted(at("lora.safetensors"));
+  EXPECT_THAT(run_ok(train_command(metadata({"", ""}), again)), HasSubstr("was trained with reference_downscale_factor 1"));
+  EXPECT_EQ(said(), "1");
+  run_ok(train_command(metadata({"", ""}), again + " --reference_downscale_factor 2"));
+  EXPECT_EQ(said(), "2");
 }

@@ -81,6 +81,20 @@ TEST_F(WanControl, HowMuchMoves) {
   EXPECT_NE(losses("lora", data() + motion), losses("without", data()));
 }
 
+// A plan has shapes and no numbers: of samples, and of a size alone.
+TEST_F(WanControl, WhatItReadsIsPlanned) {
+  write_motion_controller(at("motion.safetensors"));
+  const auto planned = [&](int64_t channels, const std::string& more, const std::string& columns, const std::string& beside = "") {
+    describe(channels, more);
+    for (const auto& samples : {data(), std::string("--height 48 --width 64 ")})
+      ok("plan --alone " + wan_model(at("model")) + beside + samples +
+         "--init random --trainable_models dit --max_steps 2 --extra_inputs " + columns);
+  };
+  planned(36, R"("add_control_adapter": true)", "input_image,camera_control_direction,camera_control_speed");
+  planned(52, R"("add_ref_conv": true)", "control_video,reference_image");
+  planned(16, R"("add_ref_conv": false)", "motion_bucket_id", option("model", at("motion.safetensors")));
+}
+
 /// Files in Wan's own layout, of which no config.json tells the channels.
 class WanControlFiles : public WanControl {
  protected:

@@ -128,18 +128,24 @@ TEST(Ltx2Parity, FramesBesideTheNoiseHavePlacesOfTheirOwn) {
   const Clips clips(test::golden("ltx2_given/beside.safetensors"));
   auto model = load_transformer();
   const auto rate = at::full({1}, 12.0, at::TensorOptions().device(test::device()));
-  auto run_with = [&](int64_t num_given) {
-    const auto last = on_device(clips.file.tensor("in.last")), reference = on_device(clips.file.tensor("in.reference"));
-    return model->forward(
-        {.noisy_BCFHW = clips.noisy,
-         .sound_BCN = clips.sound,
-         .texts = clips.texts,
-         .modulation_BM = model->modulate(clips.sigma, /*has_given=*/true, at::kFloat),
-         .rate_B = rate,
-         .num_given = num_given,
-         .beside = {{last, ltx2::places_of_keyframe({1, 2, 4}, rate, 16)}, {reference, ltx2::places_of_reference({3, 1, 2}, rate, 2)}}});
+  const auto last = on_device(clips.file.tensor("in.last")), reference = on_device(clips.file.tensor("in.reference")),
+             several = on_device(clips.file.tensor("in.several"));
+  auto run_with = [&](int64_t num_given, const std::vector<Transformer::Beside>& beside) {
+    return model->forward({.noisy_BCFHW = clips.noisy,
+                           .sound_BCN = clips.sound,
+                           .texts = clips.texts,
+                           .modulation_BM = model->modulate(clips.sigma, /*has_given=*/true, at::kFloat),
+                           .rate_B = rate,
+                           .num_given = num_given,
+                           .beside = beside});
   };
-  const auto plain = run_with(0), given = run_with(1);
+  const std::vector<Transformer::Beside> of_both{{last, ltx2::places_of_given({1, 2, 4}, rate, 16)},
+                                                 {reference, ltx2::places_of_reference({3, 1, 2}, rate, 2)}};
+  const auto plain = run_with(0, of_both), given = run_with(1, of_both);
+  const auto of_several =
+      run_with(1, {{last, ltx2::places_of_given({1, 2, 4}, rate, 5)}, {several, ltx2::places_of_given({2, 2, 4}, rate, 8)}});
+  EXPECT_LE(relative_error(of_several.frames, clips.file.tensor("several.out")), tolerance(1e-5));
+  EXPECT_LE(relative_error(of_several.sound, clips.file.tensor("several.sound")), tolerance(1e-5));
   EXPECT_LE(relative_error(plain.frames, clips.file.tensor("out")), tolerance(1e-5));
   EXPECT_LE(relative_error(plain.sound, clips.file.tensor("sound")), tolerance(1e-5));
   EXPECT_LE(relative_error(given.frames, clips.file.tensor("given.out")), tolerance(1e-5));

@@ -93,7 +93,7 @@ TEST(WanControl, RaysOfACameraAreAddedToTheTokens) {
   auto names = fill(model, wan::original_keys());
   auto in = inputs(model);
   in.noisy_BCFHW = at::cat({in.noisy_BCFHW, on_device(sines("beside", {1, 20, 2, 4, 6}))}, 1);
-  in.rays_BKFHW = wan::camera_rays(on_device(wan::camera_movement("LeftUp", 0.02)), 5, 32, 48);
+  in.rays_BKFHW = wan::camera_rays(on_device(wan::camera_movement("LeftUp", at::tensor({0.02}))), 5, 32, 48);
   expect_outcome("camera", model.forward(in), model, names);
 }
 
@@ -109,10 +109,10 @@ TEST(WanControl, HowMuchMovesIsAddedToTheModulation) {
 
 TEST(WanControl, RaysAreThoseOfAnyShape) {
   auto rays = [](const std::string& direction, double speed, int64_t height, int64_t width) {
-    return wan::camera_rays(wan::camera_movement(direction, speed), 5, height, width);
+    return wan::camera_rays(wan::camera_movement(direction, at::tensor({speed})), 5, height, width);
   };
   EXPECT_LE(relative_error(rays("LeftUp", 0.02, 4, 8), expected().tensor("rays.wide")), 1e-6);
   EXPECT_LE(relative_error(rays("In", 0.3, 8, 4), expected().tensor("rays.tall")), 1e-6);
   EXPECT_TRUE(at::equal(rays("UpLeft", 0.02, 4, 8), rays("LeftUp", 0.02, 4, 8)));
-  for (const char* wrong : {"", "Forwards", "Left Up", "left"}) EXPECT_THROW(wan::camera_movement(wrong, 0.1), Error) << wrong;
+  for (const char* wrong : {"", "Forwards", "Left Up", "left"}) EXPECT_THROW(wan::camera_movement(wrong, at::ones({1})), Error) << wrong;
 }

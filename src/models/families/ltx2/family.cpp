@@ -58,8 +58,8 @@ std::vector<ModelEntry> published_25() { return published("ltx-2.5", config_25()
 constexpr UsualDrawing kUsual{.side = 640, .num_inference_steps = 40, .cfg_scale = 4};
 
 std::vector<Option> own_options() {
-  std::vector<Option> options{prompt_length_option(), tile_option(), given_frames_option()};
-  for (auto& option : sound_loss_options()) options.push_back(std::move(option));
+  std::vector<Option> options{prompt_length_option(), tile_option()};
+  for (const auto& more : {given_frames_options(), sound_loss_options()}) options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 
@@ -78,7 +78,7 @@ extern const Family kFamily{
     .describe = describe_entry,
     .options = own_options(),
     .reference_columns = {kFirstFrameColumn},
-    .extra_inputs = {kSoundInput, kLastFrame, kReferenceClip, kReferenceScale, kRowRate},
+    .extra_inputs = {kSoundInput, kLastFrame, kKeyframes, kReferenceClip, kReferenceScale, kRowRate},
     .variants = {{"ltx-2", published_20, "LTX-2", "Lightricks/LTX-2", kUsual},
                  {"ltx-2.3", published_23, "LTX-2.3", "Lightricks/LTX-2.3", kUsual},
                  {"ltx-2.5", published_25, "LTX-2.5", "Lightricks/LTX-2.5", kUsual}},

@@ -2,24 +2,79 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_upsample_bicubic2d_aa.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/input_error.h"
+#include "base/number.h"
+#include "base/text.h"
 
 namespace burnish::models::ltx2 {
 
 namespace {
 
-const std::string kLastLatents = "last_latents", kReferenceLatents = "in_context_latents";
-/// A reference clip is seen so many times smaller unless it is said.
-constexpr int64_t kUsualScale = 2;
+const std::string kLastLatents = "last_latents", kKeyframeLatents = "keyframe_latents", kReferenceLatents = "in_context_latents";
+constexpr const char *kNumLast = "given_last_frames", *kPositions = "keyframe_positions";
+/// The option by which rows that do not say it see reference clips; programs look for it in an adapter's metadata.
+constexpr const char* kScale = "reference_downscale_factor";
+
+int64_t frames_of(const at::Tensor& image) { return image.dim() == 5 ? image.size(2) : 1; }
+/// The latents of so many frames.
+int64_t num_latents(int64_t num_frames) { return (num_frames - 1) / kFramesALatent + 1; }
+
+void check_is_length(const std::string& name, int64_t number) {
+  const auto below = (number - 1) / kFramesALatent * kFramesALatent + 1;
+  if (number != below)
+    config_error("models", "{} is {}, and clips of this model have 1 frame and a multiple of {}; the nearest are {} and {}", name, number,
+                 kFramesALatent, below, below + kFramesALatent);
+}
+
+/// Reads numbers of frames behind the first, each above the one before it; nothing where a text is something else.
+std::optional<std::vector<int64_t>> positions_in(const std::string& text) {
+  const auto numbers = text.empty() ? std::vector<int64_t>() : parse_numbers<int64_t>(text);
+  const bool is_rising = numbers && std::ranges::adjacent_find(*numbers, std::greater_equal<>()) == numbers->end();
+  return is_rising && (numbers->empty() || numbers->front() > 0) ? numbers : std::nullopt;
+}
+
+std::string why_no_positions(const std::string& name, const OptionValue& value) {
+  const auto& text = std::get<std::string>(value);
+  if (positions_in(text)) return "";
+  return fmt::format("{} is '{}', and numbers of frames were expected, the first frame being 0, each above the one before it: 40,80", name,
+                     text);
+}
+
+/// Several last frames lie within a row's clip; what is drawn has those of another clip, of which these are the first.
+Column last_frames_column(int64_t count) {
+  auto column = kLastFrame;
+  if (count == 1) return column;
+  column.is = Column::Is::clip;
+  column.given = Column::Given::by_prompts;
+  column.frames.first = count;
+  return column;
+}
+
+/// Returns the k-th of `count` pictures that each sample's list names, or where a list is empty the sample's own frame: [B, 3, H, W].
+at::Tensor keyframe_in(const pipeline::TensorLists& lists, size_t k, size_t count, const at::Tensor& own_BCHW) {
+  std::vector<at::Tensor> frames;
+  for (int64_t b = 0; b < own_BCHW.size(0); ++b) {
+    const auto& given = lists.at(static_cast<size_t>(b));
+    if (!given.empty() && given.size() != count)
+      data_error("models", "the column '{}' has {} pictures, and {} names {} frames; give as many", kKeyframes.name, given.size(),
+                 kPositions, count);
+    frames.push_back(given.empty() ? own_BCHW[b] : given[k].to(own_BCHW.options()));
+  }
+  return at::stack(frames);
+}
 
 Grid grid_of(const at::Tensor& latents) { return {latents.dim() == 5 ? latents.size(2) : 1, latents.size(-2), latents.size(-1)}; }
 
-/// Reads how many times smaller a reference is seen; a plan has no numbers.
-int64_t scale_in(const at::Tensor& cell) {
-  if (cell.numel() == 0 || cell.is_meta()) return kUsualScale;
+/// Reads how many times smaller a reference is seen.
+int64_t scale_in(const at::Tensor& cell, int64_t usual) {
+  if (cell.numel() == 0) return usual;
   const auto number = cell.flatten()[0].item<double>();
   const auto scale = static_cast<int64_t>(number);
   if (static_cast<double>(scale) != number || scale < 1)
@@ -49,16 +104,36 @@ at::Tensor scaled(const at::Tensor& clip, int64_t height, int64_t width) {
 
 }  // namespace
 
-Option given_frames_option() {
+std::vector<Option> given_frames_options() {
+  const std::string elsewhere = "it is of LTX-2, leave it out";
   return {
-      .name = "given_frames",
-      .help =
-          "first frames of a clip that LTX-2 is given, with extra_inputs input_image or when drawing --reference, which is a clip then: "
-          "1 and a multiple of 8",
-      .otherwise = int64_t{1},
-      .elsewhere = "it is of LTX-2, leave it out",
-      .least = 1,
-      .about = Option::About::references};
+      {.name = "given_frames",
+       .help =
+           "first frames of a clip that LTX-2 is given, with extra_inputs input_image or when drawing --reference, which is a clip then: "
+           "1 and a multiple of 8",
+       .otherwise = int64_t{1},
+       .elsewhere = elsewhere,
+       .least = 1,
+       .about = Option::About::references},
+      {.name = kNumLast,
+       .help =
+           "last frames of a clip that LTX-2 is given, with extra_inputs end_image or when drawing --end_image, which is a clip then: 1 "
+           "and a multiple of 8",
+       .otherwise = int64_t{1},
+       .elsewhere = elsewhere,
+       .least = 1},
+      {.name = kPositions,
+       .help = "numbers of frames within a clip, from 0 on, that LTX-2 is given, with extra_inputs keyframes or when drawing --keyframes: "
+               "40,80",
+       .otherwise = std::string(),
+       .elsewhere = elsewhere,
+       .why_wrong = why_no_positions},
+      {.name = kScale,
+       .help = "how many times smaller than what it makes LTX-2 sees reference clips of rows and prompts without an "
+               "in_context_downsample_factor; adapters say it in their metadata, which is taken where the option is not given",
+       .otherwise = int64_t{2},
+       .elsewhere = elsewhere,
+       .least = 1}};
 }
 
 GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
@@ -67,72 +142,119 @@ GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
       has_reference_(options.extra_inputs.contains(kReferenceClip.name)),
       has_scale_(options.extra_inputs.contains(kReferenceScale.name)),
       num_first_(options.get<int64_t>("given_frames")),
-      channels_(channels) {
-  if (num_first_ % kFramesALatent != 1)
-    config_error("models", "given_frames is {}, and clips of this model begin with 1 frame and a multiple of {}; the nearest are {} and {}",
-                 num_first_, kFramesALatent, (num_first_ - 1) / kFramesALatent * kFramesALatent + 1,
-                 (num_first_ - 1) / kFramesALatent * kFramesALatent + 1 + kFramesALatent);
-  if (has_last_ && !has_first_)
-    config_error("models", "{} is a clip's last frame and goes with its first; name {} in extra_inputs too, when drawing --reference",
-                 kLastFrame.name, kFirstFrameColumn);
+      num_last_(options.get<int64_t>(kNumLast)),
+      usual_scale_(options.get<int64_t>(kScale)),
+      channels_(channels),
+      keyframes_(positions_in(options.get<std::string>(kPositions)).value_or(std::vector<int64_t>())) {
+  check_is_length("given_frames", num_first_);
+  check_is_length(kNumLast, num_last_);
+  if (num_last_ > 1 && !has_last_)
+    config_error("models", "{} says how many last frames are given, and none are; name {} in extra_inputs, when drawing --{}", kNumLast,
+                 kLastFrame.name, kLastFrame.name);
+  if (options.extra_inputs.contains(kKeyframes.name) == keyframes_.empty())
+    config_error("models", "{} and {} go together, frames within a clip and their numbers; give both", kKeyframes.name, kPositions);
   if (has_scale_ && !has_reference_)
     config_error("models", "{} says how much smaller than the target a clip beside it is seen, and none is; name {} too",
                  kReferenceScale.name, kReferenceClip.name);
 }
 
 void GivenFrames::add_names(Names& names) const {
-  const auto frame = std::vector<int64_t>{-1, channels_, 1, -1, -1};
   if (has_first_) {
     names.references.column = kFirstFrameColumn;
-    names.values[kFirst] = {.shape = {-1, channels_, (num_first_ - 1) / kFramesALatent + 1, -1, -1}};
+    names.values[kFirst] = {.shape = {-1, channels_, num_latents(num_first_), -1, -1}};
     names.values[kLossMap] = {};
   }
   if (has_last_) {
-    names.extra_inputs.push_back(kLastFrame);
-    names.values[kLastLatents] = {.shape = frame};
+    names.extra_inputs.push_back(last_frames_column(num_last_));
+    names.values[kLastLatents] = {.shape = {-1, channels_, num_latents(num_last_), -1, -1}};
+  }
+  if (!keyframes_.empty()) {
+    names.extra_inputs.push_back(kKeyframes);
+    names.values[kKeyframeLatents] = {.shape = {-1, channels_, std::ssize(keyframes_), -1, -1}};
   }
   if (has_scale_) names.extra_inputs.push_back(kReferenceScale);
   if (!has_reference_) return;
+  if (!has_scale_) names.file_words.prediction[kScale] = std::to_string(usual_scale_);
   names.extra_inputs.push_back(kReferenceClip);
   names.values[kReferenceLatents] = {.shape = {-1, channels_, -1, -1, -1}, .diffsynth = {.name = "in_context_video_latents"}};
 }
 
-pipeline::Unit GivenFrames::last_frame_unit(const std::string& vae, const Encode& encode) const {
-  return {"encode_last_frame", {kTarget, kLastFrame.name}, {kLastLatents}, {vae}, [=](pipeline::Scope& s) {
-            s.uses(vae);
-            const auto& image = s.tensor(kTarget);
-            const auto num_frames = image.dim() == 5 ? image.size(2) : 1;
-            check_has_more(num_frames);
-            const auto own = as_clip(image.narrow(2, num_frames - 1, 1)).select(2, 0);
-            s.write(kLastLatents, encode(frames_in(s, kLastFrame.name, own).unsqueeze(2)).mean_BCHW);
-          }};
+/// A single last frame is the one that a row names, or its own; of several the clip that is drawn has what prompts give.
+pipeline::Unit GivenFrames::last_frames_unit(const std::string& vae, const Encode& encode) const {
+  const bool is_single = num_last_ == 1;
+  std::vector<std::string> reads{kTarget};
+  if (is_single) reads.push_back(kLastFrame.name);
+  pipeline::Unit unit{
+      "encode_last_frame", reads, {kLastLatents}, {vae}, [=, count = num_last_](pipeline::Scope& s) {
+        s.uses(vae);
+        const auto& image = s.tensor(kTarget);
+        const auto num_frames = frames_of(image);
+        if (num_frames <= count)
+          config_error("models",
+                       "the last frames of a clip are given, {} of them, and this one has {}; give fewer with {}, or clips of "
+                       "more frames",
+                       count, num_frames, kNumLast);
+        const auto own = as_clip(image.narrow(2, num_frames - count, count));
+        s.write(kLastLatents, encode(is_single ? frames_in(s, kLastFrame.name, own.select(2, 0)).unsqueeze(2) : own).mean_BCHW);
+      }};
+  if (!is_single) unit.settings = std::to_string(num_last_) + " given last frames";
+  return unit;
 }
 
+/// Each is encoded as a picture of its own.
+pipeline::Unit GivenFrames::keyframes_unit(const std::string& vae, const Encode& encode) const {
+  pipeline::Unit unit{
+      "encode_keyframes", {kTarget, kKeyframes.name}, {kKeyframeLatents}, {vae}, [=, numbers = keyframes_](pipeline::Scope& s) {
+        s.uses(vae);
+        const auto& image = s.tensor(kTarget);
+        if (numbers.back() >= frames_of(image))
+          config_error("models",
+                       "{} names the frame {}, and this clip has {}, of which the first is 0; name others, or give "
+                       "clips of more frames",
+                       kPositions, numbers.back(), frames_of(image));
+        const auto& lists = s.lists(kKeyframes.name);
+        std::vector<at::Tensor> latents;
+        for (size_t k = 0; k < numbers.size(); ++k) {
+          const auto own = as_clip(image.narrow(2, numbers[k], 1)).select(2, 0);
+          latents.push_back(encode(keyframe_in(lists, k, numbers.size(), own).unsqueeze(2)).mean_BCHW);
+        }
+        s.write(kKeyframeLatents, at::cat(latents, 2));
+      }};
+  unit.settings = fmt::format("the frames {}", fmt::join(keyframes_, ", "));
+  return unit;
+}
+
+/// Reference clips come one behind the other.
 pipeline::Unit GivenFrames::reference_unit(const std::string& vae, const Encode& encode) const {
-  std::vector<std::string> reads{kReferenceClip.name};
-  if (has_scale_) reads.push_back(kReferenceScale.name);
-  return {"encode_reference_clip", reads, {kReferenceLatents}, {vae}, [=, has_scale = has_scale_](pipeline::Scope& s) {
-            s.uses(vae);
-            const auto clip = as_clip(s.tensor(kReferenceClip.name));
-            const auto scale = has_scale ? scale_in(s.tensor(kReferenceScale.name)) : kUsualScale;
-            const auto height = smaller(clip.size(3), scale), width = smaller(clip.size(4), scale);
-            auto latents = encode(scaled(clip, height, width)).mean_BCHW;
-            const Grid target{1, clip.size(3) / kPixelsALatent, clip.size(4) / kPixelsALatent};
-            if (scale_between(target, grid_of(latents)) != scale)
-              config_error("models",
-                           "a reference clip {} times smaller than {} by {} pixels is less than one latent of {}; give a smaller {}", scale,
-                           clip.size(4), clip.size(3), kPixelsALatent, kReferenceScale.name);
-            s.write(kReferenceLatents, latents);
-          }};
+  std::vector<std::string> reads{kReferenceClip.name, kNumFrames};
+  if (has_scale_) reads.push_back(kReferenceScale.read_as());
+  auto run = [=, has_scale = has_scale_, usual = usual_scale_](pipeline::Scope& s) {
+    s.uses(vae);
+    const auto clips = as_clip(s.tensor(kReferenceClip.name));
+    const auto scale = has_scale ? scale_in(s.tensor(kReferenceScale.read_as()), usual) : usual;
+    const auto height = smaller(clips.size(3), scale), width = smaller(clips.size(4), scale);
+    const Grid target{1, clips.size(3) / kPixelsALatent, clips.size(4) / kPixelsALatent};
+    if (scale_between(target, {1, height / kPixelsALatent, width / kPixelsALatent}) != scale)
+      config_error("models", "a reference clip {} times smaller than {} by {} pixels is less than one latent of {}; give a smaller {}",
+                   scale, clips.size(4), clips.size(3), kPixelsALatent, kReferenceScale.name);
+    std::vector<at::Tensor> latents;
+    for (const auto& clip : clips.split(s.tensor(kNumFrames).item<int64_t>(), 2))
+      latents.push_back(encode(scaled(clip, height, width)).mean_BCHW);
+    s.write(kReferenceLatents, at::cat(latents, 2));
+  };
+  pipeline::Unit unit{"encode_reference_clip", reads, {kReferenceLatents}, {vae}, run};
+  if (!has_scale_) unit.settings = fmt::format("{} times smaller", usual_scale_);
+  return unit;
 }
 
 void GivenFrames::add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) const {
   groups.encode_references = {};  // which reads the clip itself
   if (has_first_) {
     groups.encode_references = num_first_ > 1 ? held_beginning_units(vae, encode, num_first_) : held_frame_units(vae, encode);
-    groups.weigh = held_frame_weights((num_first_ - 1) / kFramesALatent + 1);
+    groups.weigh = held_frame_weights(num_latents(num_first_));
   }
-  if (has_last_) groups.encode_references.push_back(last_frame_unit(vae, encode));
+  if (has_last_) groups.encode_references.push_back(last_frames_unit(vae, encode));
+  if (!keyframes_.empty()) groups.encode_references.push_back(keyframes_unit(vae, encode));
   if (has_reference_) groups.encode_references.push_back(reference_unit(vae, encode));
 }
 
@@ -140,6 +262,7 @@ std::vector<std::string> GivenFrames::reads() const {
   std::vector<std::string> reads;
   if (has_first_) reads.push_back(kFirst);
   if (has_last_) reads.push_back(kLastLatents);
+  if (!keyframes_.empty()) reads.push_back(kKeyframeLatents);
   if (has_reference_) reads.push_back(kReferenceLatents);
   return reads;
 }
@@ -152,14 +275,23 @@ void GivenFrames::give(const pipeline::Scope& scope, Transformer::Inputs& in) co
     in.noisy_BCFHW = with_first(in.noisy_BCFHW, first);
     in.num_given = first.size(2);
   }
+  if (!keyframes_.empty()) {
+    const auto latents = here(kKeyframeLatents);
+    for (size_t k = 0; k < keyframes_.size(); ++k) {
+      const auto one = latents.narrow(2, static_cast<int64_t>(k), 1);
+      in.beside.push_back({one, places_of_given(grid_of(one), in.rate_B, keyframes_[k])});
+    }
+  }
   if (has_last_) {
     const auto last = here(kLastLatents);
-    in.beside.push_back({last, places_of_keyframe(grid_of(last), in.rate_B, (target.num_frames - 1) * kFramesALatent)});
+    const auto num_frames = (target.num_frames - 1) * kFramesALatent + 1;
+    in.beside.push_back({last, places_of_given(grid_of(last), in.rate_B, num_frames - num_last_)});
   }
   if (!has_reference_) return;
-  const auto latents = here(kReferenceLatents);
-  const auto grid = grid_of(latents);
-  in.beside.push_back({latents, places_of_reference(grid, in.rate_B, scale_between(target, grid))});
+  for (const auto& latents : here(kReferenceLatents).split(target.num_frames, 2)) {
+    const auto grid = grid_of(latents);
+    in.beside.push_back({latents, places_of_reference(grid, in.rate_B, scale_between(target, grid))});
+  }
 }
 
 }  // namespace burnish::models::ltx2

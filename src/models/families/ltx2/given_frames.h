@@ -8,25 +8,30 @@ namespace burnish::models::ltx2 {
 /// The column that asks for a clip's last frame beside its first. Where a row names a picture in it, this is the last frame; else it is the
 /// clip's own.
 inline const Column kLastFrame{.name = "end_image", .fit = Column::Fit::as_target, .words = {"a model that goes on from frames"}};
-/// The columns of a clip that is seen beside the noise (IC-LoRA), how many times smaller it is seen than the target, and of a row's own
-/// rate of frames, as DiffSynth-Studio calls them.
+/// The column that asks for frames within a clip; those that a row names stand in place of the clip's own. A plan has the clip's own.
+inline const Column kKeyframes{
+    .name = "keyframes", .fit = Column::Fit::as_target, .words = {.needs = "LTX-2 with frames within a clip", .example = "0"}};
+/// The columns of clips that are seen beside the noise (IC-LoRA), each as long as the target, how many times smaller than the target they
+/// are seen, and of a row's own rate of frames, as DiffSynth-Studio calls them.
 inline const Column kReferenceClip{
-    .name = "in_context_videos", .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"an IC-LoRA of LTX-2"}},
+    .name = "in_context_videos", .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"an IC-LoRA of LTX-2", "1"}},
     kReferenceScale{.name = "in_context_downsample_factor",
                     .is = Column::Is::numbers,
                     .fit = Column::Fit::alike,
-                    .words = {.needs = "an IC-LoRA of LTX-2", .example = "2"}},
+                    .words = {.needs = "an IC-LoRA of LTX-2", .example = "2"},
+                    .value = "reference_downscale_factor"},
     kRowRate{.name = kRateOfFrames,
              .is = Column::Is::numbers,
              .words = {.needs = "LTX-2, of clips that differ in their rates", .example = "24"},
              .value = "row_frame_rate",
              .given = Column::Given::by_rows};
 
-/// The option that says how many first frames are given.
-Option given_frames_option();
+/// The options that say how many first and last frames are given, and which within, and how many times smaller reference clips are seen.
+std::vector<Option> given_frames_options();
 
-/// The frames without noise that a run or a drawing gives the model: the first ones, in place of noisy ones, and beside the noisy ones the
-/// last one and a reference clip (arXiv 2601.03233 and DiffSynth-Studio's ltx2_audio_video.py).
+/// The frames without noise that a run or a drawing gives the model: the first ones, in place of noisy ones, and beside the noisy ones
+/// frames within the clip, the last ones and reference clips (arXiv 2601.03233, diffusers' pipeline_ltx2_condition.py and
+/// DiffSynth-Studio's ltx2_audio_video.py).
 class GivenFrames {
  public:
   /// Throws a config Error for columns that go with others which are not named.
@@ -37,7 +42,7 @@ class GivenFrames {
   bool has_first() const { return has_first_; }
   /// Returns how many first frames are given, where there are any.
   int64_t num_first() const { return num_first_; }
-  bool are_any() const { return has_first_ || has_last_ || has_reference_; }
+  bool are_any() const { return has_first_ || has_last_ || has_reference_ || !keyframes_.empty(); }
   void add_names(Names& names) const;
   /// Adds what encodes them, with the component `vae`.
   void add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) const;
@@ -47,11 +52,13 @@ class GivenFrames {
   void give(const pipeline::Scope& scope, Transformer::Inputs& in) const;
 
  private:
-  pipeline::Unit last_frame_unit(const std::string& vae, const Encode& encode) const;
+  pipeline::Unit last_frames_unit(const std::string& vae, const Encode& encode) const;
+  pipeline::Unit keyframes_unit(const std::string& vae, const Encode& encode) const;
   pipeline::Unit reference_unit(const std::string& vae, const Encode& encode) const;
 
   bool has_first_, has_last_, has_reference_, has_scale_;
-  int64_t num_first_ = 1, channels_;
+  int64_t num_first_ = 1, num_last_ = 1, usual_scale_ = 2, channels_;
+  std::vector<int64_t> keyframes_;  ///< numbers of frames within a clip, from 0 on
 };
 
 }  // namespace burnish::models::ltx2

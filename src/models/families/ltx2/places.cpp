@@ -52,11 +52,12 @@ at::Tensor places_of_reference(const Grid& grid, const at::Tensor& rate_B, int64
                    scale);
 }
 
-// A latent of a clip's later frames stands for eight of them, and so does this one.
-at::Tensor places_of_keyframe(const Grid& grid, const at::Tensor& rate_B, int64_t number) {
+// As a latent of a clip's later frames stands for eight of them, so does each of several; a single one is one frame.
+at::Tensor places_of_given(const Grid& grid, const at::Tensor& rate_B, int64_t number) {
   const auto rate_B1 = rate_B.to(at::kFloat).unsqueeze(1);
-  const auto begin = static_cast<double>(number), end = static_cast<double>(number + kFramesALatent);
-  return places_at(grid, (begin / rate_B1 + end / rate_B1) / 2, 1);
+  const auto size = static_cast<double>(grid.num_frames == 1 ? 1 : kFramesALatent);
+  const auto begins = at::arange(grid.num_frames, rate_B1.options()) * size + static_cast<double>(number);
+  return places_at(grid, (begins / rate_B1 + (begins + size) / rate_B1) / 2, 1);
 }
 
 at::Tensor places_of_sound(int64_t num_latents, const at::TensorOptions& options) {

@@ -25,8 +25,9 @@ struct Grid {
 at::Tensor places_of_frames(const Grid& grid, const at::Tensor& rate_B);
 /// Returns the middles of the tokens of a clip beside it that is as many times smaller as `scale` says, and spans as much.
 at::Tensor places_of_reference(const Grid& grid, const at::Tensor& rate_B, int64_t scale);
-/// Returns the middles of the tokens of a frame beside a clip, of which it has that number.
-at::Tensor places_of_keyframe(const Grid& grid, const at::Tensor& rate_B, int64_t number);
+/// Returns the middles of the tokens of frames beside a clip, of which the first has that number there (diffusers:
+/// pipeline_ltx2_condition.py).
+at::Tensor places_of_given(const Grid& grid, const at::Tensor& rate_B, int64_t number);
 /// Returns the middles of latents of sound [1, 1, L], fp32, in seconds.
 at::Tensor places_of_sound(int64_t num_latents, const at::TensorOptions& options);
 

@@ -64,9 +64,11 @@ SoundStream::SoundStream(const ModelOptions& options, Components& components, co
 
 std::vector<NamedRecipe> SoundStream::components() const {
   // A vocoder is one network, or two of which the first is called vocoder as well.
-  const FileNames of_vocoder{vocoder_.second ? kVocoder + "." : "", original_vocoder_keys()};
+  const FileNames in_one_file{vocoder_.second ? kVocoder + "." : "", original_vocoder_keys()};
+  auto vocoder = component<Vocoder>(kVocoder, "vocoder", vocoder_source_, vocoder_, in_one_file);
+  vocoder.names.folder_file = {"", folder_vocoder_keys(vocoder_)};
   return {component<SoundAutoencoder>(kAudioVae, "autoencoder of sound", source_, config_, {kAudioVae + ".", original_statistics()}),
-          component<Vocoder>(kVocoder, "vocoder", vocoder_source_, vocoder_, of_vocoder)};
+          std::move(vocoder)};
 }
 
 LatentSpace::Stream SoundStream::stream() const {

@@ -20,29 +20,45 @@ namespace {
 constexpr int64_t kOuterKernel = 7;
 /// The slope of the last rectifier, which is PyTorch's own and none of the settings.
 constexpr double kLastSlope = 0.01, kQuietest = 1e-5;
-const std::string kSecondNetwork = "bwe_generator.";
+const std::string kFirstNetwork = "vocoder.", kSecondNetwork = "bwe_generator.";
+
+}  // namespace
+
+namespace {
+
+/// The names of a network's tensors in original files, and ours beside them, which are those of diffusers.
+std::vector<std::pair<std::string, std::string>> names_of_network() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const std::string part : {".weight", ".bias"}) {
+    names.insert(names.end(), {{"conv_pre" + part, "conv_in" + part}, {"conv_post" + part, "conv_out" + part}});
+    names.emplace_back("ups.{}" + part, "upsamplers.{}" + part);
+    for (const std::string convs : {".convs1.{}", ".convs2.{}"})
+      names.emplace_back("resblocks.{}" + convs + part, "resnets.{}" + convs + part);
+  }
+  for (const auto& [theirs, ours] :
+       {std::pair(".act.alpha", ".act.alpha"), std::pair(".act.beta", ".act.beta"), std::pair(".upsample.filter", ".upsample.filter"),
+        std::pair(".downsample.lowpass.filter", ".downsample.filter")}) {
+    names.emplace_back(std::string("act_post") + theirs, std::string("act_out") + ours);
+    for (const std::string acts : {".acts1.{}", ".acts2.{}"})
+      names.emplace_back("resblocks.{}" + acts + theirs, "resnets.{}" + acts + ours);
+  }
+  return names;
+}
 
 }  // namespace
 
 io::KeyMap original_vocoder_keys() {
   std::vector<io::KeyRule> rules;
-  auto add = [&](const std::string& theirs, const std::string& ours) { rules.push_back({theirs, {ours}}); };
-  for (const std::string network : {"vocoder.", kSecondNetwork.c_str()}) {
-    for (const std::string part : {".weight", ".bias"}) {
-      add(network + "conv_pre" + part, network + "conv_in" + part);
-      add(network + "conv_post" + part, network + "conv_out" + part);
-      add(network + "ups.{}" + part, network + "upsamplers.{}" + part);
-      for (const std::string convs : {".convs1.{}", ".convs2.{}"})
-        add(network + "resblocks.{}" + convs + part, network + "resnets.{}" + convs + part);
-    }
-    for (const auto& [theirs, ours] :
-         {std::pair(".act.alpha", ".act.alpha"), std::pair(".act.beta", ".act.beta"), std::pair(".upsample.filter", ".upsample.filter"),
-          std::pair(".downsample.lowpass.filter", ".downsample.filter")}) {
-      add(network + "act_post" + theirs, network + "act_out" + ours);
-      for (const std::string acts : {".acts1.{}", ".acts2.{}"})
-        add(network + "resblocks.{}" + acts + theirs, network + "resnets.{}" + acts + ours);
-    }
+  for (const auto& network : {kFirstNetwork, kSecondNetwork}) {
+    for (const auto& [theirs, ours] : names_of_network()) rules.push_back({network + theirs, {network + ours}});
   }
+  return io::KeyMap(rules);
+}
+
+io::KeyMap folder_vocoder_keys(const VocoderConfig& config) {
+  std::vector<io::KeyRule> rules;
+  if (config.second) return {};
+  for (const auto& [theirs, ours] : names_of_network()) rules.push_back({ours, {kFirstNetwork + ours}});
   return io::KeyMap(rules);
 }
 
@@ -50,7 +66,7 @@ namespace {
 
 /// Tells whether a tensor of a vocoder of two networks is read: inverse waves and computed filters are not.
 bool is_run_of_two(const std::string& name) {
-  return name.starts_with("vocoder.") || name.starts_with(kSecondNetwork) || name == "mel_stft.mel_basis" ||
+  return name.starts_with(kFirstNetwork) || name.starts_with(kSecondNetwork) || name == "mel_stft.mel_basis" ||
          name == "mel_stft.stft_fn.forward_basis";
 }
 
@@ -147,9 +163,9 @@ Source find_vocoder(const ModelFiles& files) {
     if (!one) continue;
     // One network alone has the names here that it has where there are two.
     const auto run = one->renamed([&](const std::string& name) {
-      return !two ? "vocoder." + name : is_run_of_two(name) ? name : std::string();
+      return !two ? kFirstNetwork + name : is_run_of_two(name) ? name : std::string();
     });
-    const bool is_original = run.contains("vocoder." + original);
+    const bool is_original = run.contains(kFirstNetwork + original);
     return {&entry, run, is_original ? original_vocoder_keys() : io::KeyMap(), is_original};
   }
   return {};

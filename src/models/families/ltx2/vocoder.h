@@ -29,5 +29,7 @@ Source find_vocoder(const ModelFiles& files);
 
 /// Returns the rules between original names and ours, of both networks; the first is "vocoder." in both.
 io::KeyMap original_vocoder_keys();
+/// Returns the rules between names in a folder of diffusers' and ours: one network alone has nothing before its names there.
+io::KeyMap folder_vocoder_keys(const VocoderConfig& config);
 
 }  // namespace burnish::models::ltx2

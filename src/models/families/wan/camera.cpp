@@ -47,7 +47,7 @@ std::vector<at::Tensor> plucker(const at::Tensor& movement_B3, int64_t frames, i
 
 }  // namespace
 
-at::Tensor camera_movement(const std::string& direction, double speed) {
+at::Tensor camera_movement(const std::string& direction, const at::Tensor& speed) {
   static const std::pair<const char*, std::array<double, 3>> kWords[] = {{"Left", {1, 0, 0}},  {"Right", {-1, 0, 0}}, {"Up", {0, 1, 0}},
                                                                          {"Down", {0, -1, 0}}, {"In", {0, 0, -1}},    {"Out", {0, 0, 1}}};
   std::array<double, 3> moved{};
@@ -56,14 +56,15 @@ at::Tensor camera_movement(const std::string& direction, double speed) {
     auto at = rest.find(word);
     if (at == rest.npos) continue;
     rest.erase(at, std::string_view(word).size());
-    for (size_t i = 0; i < moved.size(); ++i) moved[i] += by[i] * speed;
+    for (size_t i = 0; i < moved.size(); ++i) moved[i] += by[i];
   }
   if (!rest.empty() || direction.empty())
     data_error("models",
                "camera_control_direction is '{}', and one of Left, Right, Up, Down, In and Out was expected, or two of them in one word "
                "(LeftUp)",
                direction);
-  return at::tensor({moved[0], moved[1], moved[2]}, at::TensorOptions().dtype(at::kFloat)).unsqueeze(0);
+  // The speed is a factor and no number that is read here: a plan has none.
+  return at::tensor({moved[0], moved[1], moved[2]}, at::kFloat).unsqueeze(0).to(speed.device()) * speed.flatten()[0];
 }
 
 at::Tensor camera_rays(const at::Tensor& movement_B3, int64_t frames, int64_t height, int64_t width) {

@@ -14,8 +14,9 @@ inline constexpr int64_t kRayChannels = 24;
 inline constexpr int64_t kSide = 8, kFramesPerLatent = 4;
 
 /// Returns how far a camera turns to the side and upwards and goes forwards from one frame to the next, [1, 3] fp32, of a direction "Left",
-/// "Right", "Up", "Down", "In" and "Out" and what two of them make ("LeftUp"). Throws a data Error for another word.
-at::Tensor camera_movement(const std::string& direction, double speed);
+/// "Right", "Up", "Down", "In" and "Out" and what two of them make ("LeftUp"), and of a tensor with one number, how fast. Throws a data
+/// Error for another word.
+at::Tensor camera_movement(const std::string& direction, const at::Tensor& speed);
 
 /// Computes the rays of all pixels, [B, 24, f, H, W] in fp32, f being 1 + (F - 1) / 4: Plücker coordinates (moment, direction) of a camera
 /// whose first frame looks straight on. The first frame of the clip stands for four.

@@ -67,8 +67,7 @@ pipeline::Units Control::encode_units(const std::string& vae, const Encode& enco
                      }});
   if (reads(kCameraDirection))
     units.push_back({"read_camera", {kCameraDirection, kCameraSpeed}, {"camera_movement"}, {}, [](pipeline::Scope& s) {
-                       s.write("camera_movement",
-                               camera_movement(s.text(kCameraDirection), s.tensor(kCameraSpeed).flatten()[0].item<double>()));
+                       s.write("camera_movement", camera_movement(s.text(kCameraDirection), s.tensor(kCameraSpeed)));
                      }});
   return units;
 }
