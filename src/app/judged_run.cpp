@@ -73,7 +73,7 @@ std::vector<fs::path> training_pictures(const BestOptions& o, const fs::path& ru
   return some;
 }
 
-/// What looks at pictures: a DINOv2 at how alike they are, a CLIP at how they answer prompts, and at both where it is alone.
+/// The models that look at pictures: a DINOv2 at how alike they are, a CLIP at how they answer prompts, and at both where it is alone.
 struct Eyes {
   std::optional<judging::Likeness> clip;
   std::optional<judging::Dino> dino;
@@ -188,7 +188,7 @@ JudgedRun judge(const BestOptions& o) {
   const auto losses = records::read_validation_losses(run);
   std::vector<judging::Judged> saves;
   for (const auto& save : judged.saves) saves.push_back({.step = save.step, .validation_loss = records::loss_at(losses, save.step)});
-  if (losses.empty()) judged.missing.emplace_back("the run measured no validation loss; validation_split and validation_steps do");
+  if (losses.empty()) judged.missing.emplace_back("the run measured no validation loss; validation_metadata_path and validation_steps do");
   if (o.seen_by.model.model.empty())
     judged.missing.emplace_back(
         "nothing looked at the previews; --model openai/clip-vit-large-patch14 compares them with the training pictures, with their "
