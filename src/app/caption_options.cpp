@@ -124,7 +124,7 @@ void check_belongs(const CaptionOptions& o, bool is_tagger, const std::string& n
     const auto& field = values.list()[i];
     if (!(is_tagger ? is_of(kOfWriters, field.name) : is_of(kOfTaggers, field.name))) continue;
     if (config::value_text(field) == config::value_text(defaults.list()[i])) continue;
-    problems.add("{} has no effect here: it belongs to {}, and the model is a {}; take it out, or name another model", field.name,
+    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", field.name,
                  is_tagger ? "models that write" : "taggers", name);
   }
   problems.refuse("caption");

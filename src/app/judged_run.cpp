@@ -19,6 +19,7 @@
 #include "captioning/look.h"
 #include "data/caption_places.h"
 #include "io/files.h"
+#include "judging/dino.h"
 #include "judging/likeness.h"
 #include "models/registry.h"
 #include "records/previews.h"
@@ -72,34 +73,62 @@ std::vector<fs::path> training_pictures(const BestOptions& o, const fs::path& ru
   return some;
 }
 
+/// The models that look at pictures: a DINOv2 at how alike they are, a CLIP at how they answer prompts, and at both where it is alone.
+struct Eyes {
+  std::optional<judging::Likeness> clip;
+  std::optional<judging::Dino> dino;
+
+  Eyes(const models::ModelFiles& files, const models::ModelOptions& options) {
+    if (judging::Dino::is_in(files)) load_all(dino.emplace(files, options).components(), judging::Dino::name());
+    if (!dino || judging::Likeness::is_in(files)) load_all(clip.emplace(files, options).components(), judging::Likeness::name());
+  }
+  std::string names() const {
+    if (!dino) return judging::Likeness::name();
+    return clip ? fmt::format("{} and {}", judging::Dino::name(), judging::Likeness::name()) : judging::Dino::name();
+  }
+};
+
+/// Pictures as vectors: by how they are alike, and by how they answer prompts, where somebody looks at that.
+struct Seen {
+  at::Tensor alike_ND, answers_ND;
+};
+
 /// Looks at pictures batch by batch.
 class Looking {
  public:
-  Looking(judging::Likeness& model, int64_t batch_size, int64_t total) : model_(model), batch_size_(batch_size), bar_("look", total) {}
+  Looking(Eyes& eyes, int64_t batch_size, int64_t total) : eyes_(eyes), batch_size_(batch_size), bar_("look", total) {}
 
-  at::Tensor at(const std::vector<fs::path>& pictures) {
-    std::vector<at::Tensor> batch, rows;
-    auto look = [&] {
-      if (!batch.empty()) rows.push_back(model_.of_pictures(at::stack(batch)));
-      batch.clear();
-    };
-    for (const auto& picture : pictures) {
-      if (interrupted()) throw Error(Exit::interrupted, "best", "interrupted; nothing was written, and the same command begins anew");
-      batch.push_back(model_.shown(captioning::look(picture, {.most = 1}).frames_FHW3[0]));
-      if (std::ssize(batch) == batch_size_) look();
-      bar_.update(++done_);
+  Seen at(const std::vector<fs::path>& pictures, bool with_answers) {
+    std::vector<at::Tensor> alike, answers;
+    for (size_t first = 0; first < pictures.size();) {
+      const auto end = std::min(first + static_cast<size_t>(batch_size_), pictures.size());
+      std::vector<at::Tensor> decoded;
+      for (; first < end; ++first) {
+        if (interrupted()) throw Error(Exit::interrupted, "best", "interrupted; nothing was written, and the same command begins anew");
+        decoded.push_back(captioning::look(pictures[first], {.most = 1}).frames_FHW3[0]);
+        bar_.update(++done_);
+      }
+      if (eyes_.dino) alike.push_back(seen_by(*eyes_.dino, decoded));
+      if (eyes_.clip && (with_answers || !eyes_.dino)) answers.push_back(seen_by(*eyes_.clip, decoded));
     }
-    look();
-    return at::cat(rows);
+    const auto of_clip = answers.empty() ? at::Tensor() : at::cat(answers);
+    return {alike.empty() ? of_clip : at::cat(alike), of_clip};
   }
 
  private:
-  judging::Likeness& model_;
+  template <class Model>
+  static at::Tensor seen_by(Model& model, const std::vector<at::Tensor>& decoded) {
+    std::vector<at::Tensor> shown;
+    for (const auto& picture : decoded) shown.push_back(model.shown(picture));
+    return model.of_pictures(at::stack(shown));
+  }
+
+  Eyes& eyes_;
   int64_t batch_size_, done_ = 0;
   Progress bar_;
 };
 
-judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, judging::Likeness& model, Looking& looking) {
+judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, Eyes& eyes, Looking& looking) {
   judging::Drawn drawn{.step = step};
   std::vector<fs::path> pictures;
   std::vector<std::string> prompts;
@@ -108,8 +137,11 @@ judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, jud
     pictures.push_back(file.picture);
     prompts.push_back(file.prompt);
   }
-  drawn.pictures_ND = looking.at(pictures);
-  if (std::ranges::none_of(prompts, &std::string::empty)) drawn.prompts_ND = model.of_texts(prompts);
+  const bool with_answers = eyes.clip && std::ranges::none_of(prompts, &std::string::empty);
+  const auto seen = looking.at(pictures, with_answers);
+  drawn.pictures_ND = seen.alike_ND;
+  drawn.answers_ND = seen.answers_ND;
+  if (with_answers) drawn.prompts_ND = eyes.clip->of_texts(prompts);
   return drawn;
 }
 
@@ -123,15 +155,14 @@ void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOpt
     return judged.missing.emplace_back("the training pictures are not where the run had them; --pictures names their folder"), void();
   const auto files = models::open_model_files({.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
   const auto options = train::model_options(o.seen_by.model);
-  judging::Likeness model(files, options);
-  load_all(model.components(), judging::Likeness::name());
+  Eyes eyes(files, options);
   auto total = std::ssize(judged.training);
   for (const auto& [step, list] : previews) total += std::ssize(list);
-  Looking looking(model, o.batch_size, total);
-  const auto training_ND = looking.at(judged.training);
+  Looking looking(eyes, o.batch_size, total);
+  const auto training_ND = looking.at(judged.training, /*with_answers=*/false).alike_ND;
   judged.copies_from = judging::copy_from(training_ND);
   std::map<int64_t, judging::Drawn> drawn;
-  for (const auto& [step, list] : previews) drawn.emplace(step, drawn_of(step, list, model, looking));
+  for (const auto& [step, list] : previews) drawn.emplace(step, drawn_of(step, list, eyes, looking));
   const auto* before = drawn.contains(0) ? &drawn.at(0) : nullptr;
   if (before == nullptr) judged.missing.emplace_back("there are no previews from before training, from which drift is measured");
   int64_t last = 0;
@@ -143,7 +174,7 @@ void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOpt
     }
     last = save.step;
   }
-  judged.seen_by = judging::Likeness::name();
+  judged.seen_by = eyes.names();
 }
 
 }  // namespace
@@ -157,7 +188,7 @@ JudgedRun judge(const BestOptions& o) {
   const auto losses = records::read_validation_losses(run);
   std::vector<judging::Judged> saves;
   for (const auto& save : judged.saves) saves.push_back({.step = save.step, .validation_loss = records::loss_at(losses, save.step)});
-  if (losses.empty()) judged.missing.emplace_back("the run measured no validation loss; validation_split and validation_steps do");
+  if (losses.empty()) judged.missing.emplace_back("the run measured no validation loss; validation_metadata_path and validation_steps do");
   if (o.seen_by.model.model.empty())
     judged.missing.emplace_back(
         "nothing looked at the previews; --model openai/clip-vit-large-patch14 compares them with the training pictures, with their "

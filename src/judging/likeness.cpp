@@ -2,15 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/files/processor_settings.h"
-#include "models/text/resample.h"
 
 namespace burnish::judging {
 
@@ -19,7 +16,6 @@ namespace text = models::text;
 namespace {
 
 const std::string kTexts = "text_encoder", kPictures = "vision_tower", kProjection = "visual_projection";
-constexpr double kWhite = 255;
 
 /// The matrix from what the tower of pictures pools to the space that texts share.
 struct Projection : nn::Module {
@@ -41,6 +37,8 @@ at::Tensor unit(const at::Tensor& rows_ND) {
 
 }  // namespace
 
+bool Likeness::is_in(const models::ModelFiles& files) { return files.find(is_whole_clip) != nullptr; }
+
 Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& options) : options_(options), components_(files, options) {
   const auto* entry = files.find(is_whole_clip);
   if (entry == nullptr)
@@ -61,19 +59,9 @@ Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& 
                      return std::make_unique<Projection>(in, out, o);
                    }});
   if (const auto processor = models::find_processor(files, models::folder_with(*entry, {"preprocessor_config.json"})))
-    pixels_ = models::naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); });
+    rule_.colours = models::naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); });
+  rule_.scaled = rule_.side = towers_.vision.image_size();
   tokenizer_ = models::clip_tokenizer(files, options, *entry, towers_.text, name());
-}
-
-at::Tensor Likeness::shown(const at::Tensor& picture_HW3) const {
-  const auto side = towers_.vision.image_size(), height = picture_HW3.size(0), width = picture_HW3.size(1),
-             shorter = std::min(height, width);
-  const auto scaled_height = side * height / shorter, scaled_width = side * width / shorter;
-  auto levels = picture_HW3.permute({2, 0, 1}).to(at::kDouble);
-  levels = text::resampled(levels, scaled_height, scaled_width, text::Filter::bicubic);
-  levels = levels.narrow(1, (scaled_height - side) / 2, side).narrow(2, (scaled_width - side) / 2, side);
-  auto of_colours = [](const std::array<double, 3>& numbers) { return at::tensor(numbers, at::kDouble).view({3, 1, 1}); };
-  return ((levels / kWhite - of_colours(pixels_.mean)) / of_colours(pixels_.deviation)).to(at::kFloat);
 }
 
 at::Tensor Likeness::of_pictures(const at::Tensor& image_N3SS) {

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "judging/square.h"
 #include "models/model/components.h"
 #include "models/parts/clip_towers.h"
-#include "models/text/patches.h"
 
 namespace burnish::judging {
 
@@ -16,13 +16,14 @@ class Likeness {
   /// Finds its parts by file headers; both must outlive this. A data Error where there is none.
   Likeness(const models::ModelFiles& files, const models::ModelOptions& options);
 
+  /// Tells whether the files hold one.
+  static bool is_in(const models::ModelFiles& files);
+
   /// Returns its parts, which are to be loaded before anything is seen.
   models::Components& components() { return components_; }
   static const char* name() { return "CLIP"; }
 
-  /// Makes what the tower of pictures takes of one, uint8 [H, W, 3]: its shorter side scaled by Pillow's bicubic filter, a square out of
-  /// the middle, normalised, [3, S, S] (transformers: CLIPImageProcessor).
-  at::Tensor shown(const at::Tensor& picture_HW3) const;
+  at::Tensor shown(const at::Tensor& picture_HW3) const { return square_of(picture_HW3, rule_); }
   /// Returns unit vectors [N, D] in fp32: products of two of them are cosines, of pictures that `shown` made and of texts alike.
   at::Tensor of_pictures(const at::Tensor& image_N3SS);
   at::Tensor of_texts(const std::vector<std::string>& texts);
@@ -31,7 +32,7 @@ class Likeness {
   const models::ModelOptions& options_;
   models::Components components_;
   models::ClipTowers towers_;
-  models::text::PixelRule pixels_;  ///< of which colours count
+  SquareRule rule_;
   std::unique_ptr<tokenizers::Tokenizer> tokenizer_;
 };
 

@@ -52,7 +52,7 @@ Scores scores_of(const Drawn& drawn, const at::Tensor& training_ND, double copie
   s.nearest_preview = drawn.numbers.at(static_cast<size_t>(preview));
   s.nearest_row = rows_N[preview].item<int64_t>();
   s.num_copies = (largest_N > copies_from).sum().item<int64_t>();
-  if (drawn.prompts_ND.defined()) s.answer = (drawn.pictures_ND * drawn.prompts_ND).sum(-1).mean().item<double>();
+  if (drawn.prompts_ND.defined()) s.answer = (drawn.answers_ND * drawn.prompts_ND).sum(-1).mean().item<double>();
   s.variety = variety_of(drawn.pictures_ND);
   s.counted_variety = s.variety;
   if (const auto most = variety_of(training_ND); most && s.variety) s.counted_variety = std::min(*most, *s.variety);

@@ -12,6 +12,7 @@ struct Drawn {
   int64_t step = 0;
   std::vector<int64_t> numbers = {};  ///< of the previews, by which those of other steps are of one prompt and noise
   at::Tensor pictures_ND = {};
+  at::Tensor answers_ND = {};  ///< the pictures as what places prompts too sees them; undefined where nothing does
   at::Tensor prompts_ND = {};  ///< of each one's prompt; undefined where none is known
 };
 

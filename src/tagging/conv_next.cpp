@@ -10,6 +10,7 @@
 #include "nn/layers.h"
 #include "tagging/mlp.h"
 #include "tagging/network.h"
+#include "tagging/stages.h"
 
 namespace burnish::tagging {
 
@@ -88,34 +89,25 @@ class ConvNext : public Network {
     own("stem.0", stem_);
     own("stem.1", stem_norm_);
     for (size_t i = 0; i < c.stages.size(); ++i) {
-      const auto name = "stages." + std::to_string(i) + ".";
-      if (i > 0) {
-        halvings_.push_back(std::make_unique<Halving>(c.stages[i - 1].width, c.stages[i].width, options));
-        own(name + "downsample", *halvings_.back());
-      }
-      auto& blocks = stages_.emplace_back();
-      for (int64_t k = 0; k < c.stages[i].depth; ++k) {
-        blocks.push_back(std::make_unique<ConvBlock>(c.stages[i], options));
-        own(name + "blocks." + std::to_string(k), *blocks.back());
-      }
+      if (i > 0) stages_.add_reduction(std::make_unique<Halving>(c.stages[i - 1].width, c.stages[i].width, options));
+      std::vector<std::unique_ptr<ConvBlock>> blocks;
+      for (int64_t k = 0; k < c.stages[i].depth; ++k) blocks.push_back(std::make_unique<ConvBlock>(c.stages[i], options));
+      stages_.add_blocks(std::move(blocks));
     }
+    own("stages", stages_);
     own("head.norm", norm_);
     own("head.fc", head_);
   }
   at::Tensor logits(const at::Tensor& image_B3SS) override {
     auto x = stem_norm_.forward(stem_.forward(image_B3SS).permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      if (i > 0) x = halvings_[i - 1]->forward(x);
-      for (auto& block : stages_[i]) x = block->run({x})[0];
-    }
+    x = stages_.forward(x);
     return head_.forward(norm_.forward(x.mean({2, 3})));
   }
 
  private:
   nn::Conv2d stem_;
   nn::LayerNorm stem_norm_, norm_;
-  std::vector<std::unique_ptr<Halving>> halvings_;
-  std::vector<std::vector<std::unique_ptr<ConvBlock>>> stages_;
+  Stages<ConvBlock, Halving> stages_;
   nn::Linear head_;
 };
 

@@ -24,10 +24,12 @@ struct Plan {
   std::function<std::unique_ptr<Network>(const at::TensorOptions&)> build = {};
 };
 
-/// Reads the plan of an architecture from config.json as timm writes it, null for none, and from shapes. A data Error names what does not
-/// fit together.
+/// Reads the plan of an architecture from config.json as timm writes it, null for none, and from shapes under our names. A data Error names
+/// what does not fit together.
 using MakePlan = Plan (*)(const nlohmann::json& config_json, const io::Shapes& shapes);
 
+/// Returns the rules from timm's names of a ViT to ours, which have queries, keys and values apart.
+io::KeyMap vision_transformer_keys();
 /// A ViT (Dosovitskiy et al. 2020, arXiv 2010.11929; timm's VisionTransformer).
 Plan vision_transformer_plan(const nlohmann::json& config_json, const io::Shapes& shapes);
 /// An EVA-02 (Fang et al. 2023, arXiv 2303.11331; timm's Eva with rotated places, gates and a norm within them).

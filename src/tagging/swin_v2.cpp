@@ -23,6 +23,7 @@
 #include "nn/layers.h"
 #include "tagging/mlp.h"
 #include "tagging/network.h"
+#include "tagging/stages.h"
 
 namespace burnish::tagging {
 
@@ -196,34 +197,25 @@ class SwinV2 : public Network {
     own("patch_embed.proj", patches_);
     own("patch_embed.norm", patch_norm_);
     for (size_t i = 0; i < c.stages.size(); ++i) {
-      const auto name = "layers." + std::to_string(i) + ".";
-      if (i > 0) {
-        mergings_.push_back(std::make_unique<Merging>(c.stages[i - 1].width, c.stages[i].width, options));
-        own(name + "downsample", *mergings_.back());
-      }
-      auto& blocks = stages_.emplace_back();
-      for (int64_t k = 0; k < c.stages[i].depth; ++k) {
-        blocks.push_back(std::make_unique<SwinBlock>(c.stages[i], k % 2 == 1, options));
-        own(name + "blocks." + std::to_string(k), *blocks.back());
-      }
+      if (i > 0) stages_.add_reduction(std::make_unique<Merging>(c.stages[i - 1].width, c.stages[i].width, options));
+      std::vector<std::unique_ptr<SwinBlock>> blocks;
+      for (int64_t k = 0; k < c.stages[i].depth; ++k) blocks.push_back(std::make_unique<SwinBlock>(c.stages[i], k % 2 == 1, options));
+      stages_.add_blocks(std::move(blocks));
     }
+    own("layers", stages_);
     own("norm", norm_);
     own("head.fc", head_);
   }
   at::Tensor logits(const at::Tensor& image_B3SS) override {
     auto x = patch_norm_.forward(patches_.forward(image_B3SS).permute({0, 2, 3, 1}));
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      if (i > 0) x = mergings_[i - 1]->forward(x);
-      for (auto& block : stages_[i]) x = block->run({x})[0];
-    }
+    x = stages_.forward(x);
     return head_.forward(norm_.forward(x).mean({1, 2}));
   }
 
  private:
   nn::Conv2d patches_;
   nn::LayerNorm patch_norm_, norm_;
-  std::vector<std::unique_ptr<Merging>> mergings_;
-  std::vector<std::vector<std::unique_ptr<SwinBlock>>> stages_;
+  Stages<SwinBlock, Merging> stages_;
   nn::Linear head_;
 };
 

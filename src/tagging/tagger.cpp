@@ -29,13 +29,14 @@ struct Architecture {
   const char* name;
   std::array<const char*, 2> marks;
   MakePlan plan;
+  io::KeyMap (*keys)();    ///< rules from timm's names to ours; null: they are the same
   double usual_threshold;  ///< of general tags
 };
 constexpr std::array kArchitectures{
-    Architecture{"EVA-02", {"blocks.0.mlp.fc1_g.weight", "head.weight"}, eva02_plan, 0.5},
-    Architecture{"ViT", {"blocks.0.attn.qkv.weight", "head.weight"}, vision_transformer_plan, 0.35},
-    Architecture{"Swin V2", {"layers.0.blocks.0.attn.logit_scale", "head.fc.weight"}, swin_v2_plan, 0.35},
-    Architecture{"ConvNeXt", {"stages.0.blocks.0.conv_dw.weight", "head.fc.weight"}, conv_next_plan, 0.35},
+    Architecture{"EVA-02", {"blocks.0.mlp.fc1_g.weight", "head.weight"}, eva02_plan, nullptr, 0.5},
+    Architecture{"ViT", {"blocks.0.attn.qkv.weight", "head.weight"}, vision_transformer_plan, vision_transformer_keys, 0.35},
+    Architecture{"Swin V2", {"layers.0.blocks.0.attn.logit_scale", "head.fc.weight"}, swin_v2_plan, nullptr, 0.35},
+    Architecture{"ConvNeXt", {"stages.0.blocks.0.conv_dw.weight", "head.fc.weight"}, conv_next_plan, nullptr, 0.35},
 };
 
 const Architecture* architecture_of(const models::ModelEntry& entry) {
@@ -88,7 +89,7 @@ Tagger::Tagger(const models::ModelFiles& files, const models::ModelOptions& opti
                entry->label, kTable);
   tags_ = read_tag_names(table);
   const auto config = config_beside(*entry);
-  const models::Source source{entry, *entry->tensors, {}};
+  const models::Source source{entry, *entry->tensors, architecture->keys != nullptr ? architecture->keys() : io::KeyMap()};
   models::naming(entry->label, [&] {
     plan_ = architecture->plan(config, source.shapes());
     read_normalisation(config);

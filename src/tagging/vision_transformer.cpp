@@ -9,6 +9,7 @@
 
 #include "base/input_error.h"
 #include "io/model_values.h"
+#include "models/text/scaled_places.h"
 #include "nn/attention.h"
 #include "tagging/mlp.h"
 
@@ -27,17 +28,23 @@ struct Scale : nn::Module {
 
 struct VitAttention : nn::Module {
   VitAttention(const PatchConfig& c, const at::TensorOptions& options)
-      : num_heads(c.num_heads), qkv(c.width, 3 * c.width, options), proj(c.width, c.width, options) {
-    own("qkv", qkv);
+      : num_heads(c.num_heads),
+        q(c.width, c.width, options),
+        k(c.width, c.width, options),
+        v(c.width, c.width, options),
+        proj(c.width, c.width, options) {
+    own("q", q);
+    own("k", k);
+    own("v", v);
     own("proj", proj);
   }
   at::Tensor forward(const at::Tensor& x) const {
-    auto heads = qkv.forward(x).chunk(3, -1);
+    auto heads = nn::forward_all({&q, &k, &v}, x);
     for (auto& one : heads) one = nn::split_heads(one, num_heads);
     return proj.forward(nn::merge_heads(nn::attention(heads[0], heads[1], heads[2])));
   }
   int64_t num_heads;
-  nn::Linear qkv, proj;
+  nn::Linear q, k, v, proj;
 };
 
 /// Self-attention and MLP, each behind a layer norm, with a gain of what they add where the model has one.
@@ -122,9 +129,10 @@ VisionTransformer::VisionTransformer(const PatchConfig& c, const at::TensorOptio
 }
 
 at::Tensor VisionTransformer::pooled(const at::Tensor& image_B3SS) {
-  auto x = patch_embedding_.forward(image_B3SS).flatten(2).transpose(1, 2);
+  const auto patches = patch_embedding_.forward(image_B3SS);
+  auto x = patches.flatten(2).transpose(1, 2);
   if (config_.has_class) x = at::cat({class_token_11C_.expand({x.size(0), 1, config_.width}), x}, 1);
-  x = x + places_1LC_;
+  x = x + models::text::scaled_places(places_1LC_[0], config_.has_class ? 1 : 0, patches.size(2), patches.size(3));
   nn::Tensors inputs{x};
   for (const auto& one : shared_) inputs.push_back(one.to(x.device()));
   for (auto& block : blocks_) inputs[0] = block->run(inputs)[0];
@@ -135,6 +143,16 @@ at::Tensor VisionTransformer::pooled(const at::Tensor& image_B3SS) {
 }
 
 at::Tensor VisionTransformer::logits(const at::Tensor& image_B3SS) { return head_->forward(pooled(image_B3SS)); }
+
+io::KeyMap vision_transformer_keys() {
+  std::vector<io::KeyRule> rules;
+  for (const std::string part : {"weight", "bias"}) {
+    std::vector<std::string> qkv;
+    for (const char* name : {"q.", "k.", "v."}) qkv.push_back("blocks.{}.attn." + std::string(name) + part);
+    rules.push_back({"blocks.{}.attn.qkv." + part, qkv, io::KeyRule::Op::stack_rows});
+  }
+  return io::KeyMap(rules);
+}
 
 Plan vision_transformer_plan(const nlohmann::json& json, const io::Shapes& shapes) {
   const auto c = patch_config(json, shapes, kViT);

@@ -30,7 +30,8 @@ class VisionTransformer : public Network {
   /// `shared` is given to every block beside tokens.
   VisionTransformer(const PatchConfig& config, const at::TensorOptions& options, const MakeBlock& make_block, nn::Tensors shared = {});
   at::Tensor logits(const at::Tensor& image_B3SS) override;
-  /// Takes pictures as `logits` does -> what its last layer reads, [B, C].
+  /// Takes pictures of any sides of whole patches -> what its last layer reads, [B, C]. Places of other sides than the config's are
+  /// interpolated.
   at::Tensor pooled(const at::Tensor& image_B3SS);
 
  private:

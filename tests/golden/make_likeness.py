@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How transformers' CLIPModel places pictures and texts, in likeness/:
 
+dino/                 a small random DINOv2, whose places are interpolated for the pictures that its processor makes
 clip/                 a small random CLIP as its hub has it: both towers with their projections, the tokenizer of tokenizers/clip_json, its processor
 likeness.safetensors  a, b: unit vectors [D] of captions/pictures; texts: of TEXTS, [P, D]; levels.a, levels.b: these pictures, uint8 [H, W, 3];
-                      pixels.a, pixels.b: what its processor makes of them
+                      pixels.a, pixels.b: what its processor makes of them; dino.a and so on: the same of DINOv2
 """
 import json
 import shutil
@@ -12,7 +13,8 @@ import numpy as np
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from transformers import CLIPConfig, CLIPModel, PreTrainedTokenizerFast
+from transformers import CLIPConfig, CLIPModel, Dinov2Config, Dinov2Model, PreTrainedTokenizerFast
+from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from make_encoders import HERE, randomise, rounded
@@ -20,6 +22,23 @@ from make_encoders import HERE, randomise, rounded
 OUT = HERE / "likeness"
 SIDE = 40
 TEXTS = ["a cat", "the blue sky above"]
+
+
+def dino(results):
+    folder = OUT / "dino"
+    torch.manual_seed(16)
+    model = rounded(randomise(Dinov2Model(Dinov2Config(hidden_size=24, num_hidden_layers=3, num_attention_heads=3, mlp_ratio=2, image_size=40, patch_size=8)), 1.5))
+    for name, p in model.named_parameters():
+        if "embeddings" in name and p.dim() == 3:
+            p.data = (torch.randn_like(p) * 0.5).to(torch.bfloat16).float()
+    model.to(torch.bfloat16).save_pretrained(folder)
+    model = model.double().eval()
+    process = BitImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 24, "width": 24}, image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
+    process.save_pretrained(folder)
+    for name in "ab":
+        pixels = process(Image.open(HERE / f"captions/pictures/{name}.png").convert("RGB"), return_tensors="pt")["pixel_values"]
+        pooled = model(pixels.double()).pooler_output
+        results |= {f"dino.pixels.{name}": pixels[0], f"dino.{name}": (pooled / pooled.norm(dim=-1, keepdim=True)).float()[0]}
 
 
 @torch.no_grad()
@@ -50,6 +69,7 @@ def main():
         results[name] = unit(model.visual_projection(seen.pooler_output))[0]
     ids = tokens(TEXTS, padding="max_length", max_length=12, truncation=True, return_tensors="pt", return_token_type_ids=False)
     results["texts"] = unit(model.text_projection(model.text_model(**ids).pooler_output))
+    dino(results)
     print({name: value.flatten()[:5] for name, value in results.items()}, results["a"] @ results["b"])
     save_file({name: value.contiguous() for name, value in results.items()}, OUT / "likeness.safetensors", metadata={"texts": json.dumps(TEXTS)})
     for file in OUT.rglob("*"):

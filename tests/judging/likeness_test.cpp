@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "io/json.h"
+#include "judging/dino.h"
 #include "models/files/open_files.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -12,6 +15,7 @@ namespace burnish::judging {
 
 namespace {
 
+template <class Model = Likeness>
 struct Opened {
   explicit Opened(const std::string& folder)
       : files(models::open_files({.model = {folder}, .model_paths = {}, .model_id_with_origin_paths = {}},
@@ -22,13 +26,13 @@ struct Opened {
   }
   models::ModelFiles files;
   models::ModelOptions options;
-  Likeness model;
+  Model model;
 };
 
 }  // namespace
 
 TEST(Likeness, PicturesAndTextsLieWhereTransformersPlacesThem) {
-  Opened opened(test::golden_path("likeness/clip"));
+  Opened<> opened(test::golden_path("likeness/clip"));
   const auto golden = test::golden("likeness/likeness.safetensors");
   std::vector<at::Tensor> shown;
   for (const char* name : {"a", "b"}) {
@@ -42,10 +46,31 @@ TEST(Likeness, PicturesAndTextsLieWhereTransformersPlacesThem) {
   EXPECT_LT((texts - golden.tensor("texts")).abs().max().item<double>(), 1e-5);
 }
 
+TEST(Dino, PicturesLieWhereTransformersPlacesThem) {
+  Opened<Dino> opened(test::golden_path("likeness/dino"));
+  const auto golden = test::golden("likeness/likeness.safetensors");
+  for (const std::string name : {"a", "b"}) {
+    const auto shown = opened.model.shown(golden.tensor("levels." + name));
+    EXPECT_LT((shown - golden.tensor("dino.pixels." + name)).abs().max().item<double>(), 1e-5) << name;
+    EXPECT_LT((opened.model.of_pictures(shown.unsqueeze(0))[0] - golden.tensor("dino." + name)).abs().max().item<double>(), 1e-5) << name;
+  }
+}
+
+TEST(Dino, IsRefusedWhereItIsNoneOrIsShownNoWholePatches) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(test::error_of([] { Opened<Dino> opened(test::golden_path("likeness/clip")); }), HasSubstr("there is no DINOv2 in"));
+  test::Scratch scratch;
+  std::filesystem::copy(test::golden_path("likeness/dino"), scratch / "model");
+  auto json = io::read_json(scratch / "model/preprocessor_config.json");
+  json["crop_size"]["height"] = 25;
+  std::ofstream(scratch / "model/preprocessor_config.json") << json;
+  EXPECT_THAT(test::error_of([&] { Opened<Dino> opened((scratch / "model").string()); }), HasSubstr("a square of whole patches of 8"));
+}
+
 TEST(Likeness, IsOfAWholeClipAlone) {
   using ::testing::HasSubstr;
-  EXPECT_THAT(test::error_of([] { Opened opened(test::golden_path("masks/clip_seg")); }), HasSubstr("there is no whole CLIP"));
-  EXPECT_THAT(test::error_of([] { Opened opened(test::golden_path("taggers/vit")); }), HasSubstr("there is no whole CLIP"));
+  EXPECT_THAT(test::error_of([] { Opened<> opened(test::golden_path("masks/clip_seg")); }), HasSubstr("there is no whole CLIP"));
+  EXPECT_THAT(test::error_of([] { Opened<> opened(test::golden_path("taggers/vit")); }), HasSubstr("there is no whole CLIP"));
 }
 
 }  // namespace burnish::judging

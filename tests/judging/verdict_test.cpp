@@ -43,7 +43,11 @@ TEST(Scores, CompareWithTrainingPicturesPromptsEachOtherAndBefore) {
   EXPECT_NEAR(copy_from(training), (alike(30) + 1) / 2, 1e-6);
   EXPECT_EQ(copy_from(at_angles({10})), 0.9);
   const Drawn before{.step = 0, .numbers = {0, 1}, .pictures_ND = at_angles({90, 80})};
-  const Drawn drawn{.step = 5, .numbers = {0, 1}, .pictures_ND = at_angles({45, 29}), .prompts_ND = at_angles({55, 29})};
+  const Drawn drawn{.step = 5,
+                    .numbers = {0, 1},
+                    .pictures_ND = at_angles({45, 29}),
+                    .answers_ND = at_angles({45, 29}),
+                    .prompts_ND = at_angles({55, 29})};
   const auto s = scores_of(drawn, training, copy_from(training), &before);
   EXPECT_NEAR(s.likeness, (alike(45) + alike(15) + alike(15) + alike(29) + alike(1) + alike(31)) / 6, 1e-6);
   EXPECT_NEAR(*s.answer, (alike(10) + 1) / 2, 1e-6);
@@ -65,7 +69,7 @@ TEST(Scores, PreviewsOfOtherNumbersSayNothingOfDrift) {
 }
 
 TEST(Scores, VarietyCountsUpToThatOfTheTrainingPictures) {
-  const Drawn drawn{.step = 5, .numbers = {0, 1}, .pictures_ND = at_angles({0, 80}), .prompts_ND = {}};
+  const Drawn drawn{.step = 5, .numbers = {0, 1}, .pictures_ND = at_angles({0, 80})};
   const auto s = scores_of(drawn, at_angles({10, 40}), 1, nullptr);
   EXPECT_NEAR(*s.variety, 1 - alike(80), 1e-6);
   EXPECT_NEAR(*s.counted_variety, 1 - alike(30), 1e-6);

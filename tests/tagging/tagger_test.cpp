@@ -70,9 +70,10 @@ TEST(Tagger, KnowsTheKindsOfItsNetworks) {
       {"vit_scaled", vision_transformer_plan}, {"vit_pooled", vision_transformer_plan}, {"swin_v2_windows", swin_v2_plan}};
   for (const auto& [name, plan_of] : kinds) {
     const auto weights = golden.below(std::string(name) + "/");
-    const auto plan = plan_of(kind(name), weights.shapes());
+    const auto keys = plan_of == vision_transformer_plan ? vision_transformer_keys() : io::KeyMap();
+    const auto plan = plan_of(kind(name), io::shapes_in_our_names(weights, keys));
     const auto network = plan.build(at::TensorOptions().dtype(at::kFloat));
-    test::load_weights(*network, weights, {});
+    test::load_weights(*network, weights, keys);
     for (auto& [path, slot] : network->parameters()) *slot = slot->to(at::kFloat);  // the file holds them in bf16
     at::NoGradGuard no_grad;
     const auto logits = network->logits(test::on_device(golden.tensor("picture")).unsqueeze(0))[0];

@@ -14,6 +14,7 @@
 #include "io/model_values.h"
 #include "models/parts/find_components.h"
 #include "models/text/clip_layer.h"
+#include "models/text/scaled_places.h"
 
 namespace burnish::models {
 
@@ -109,20 +110,11 @@ ClipVision::ClipVision(const ClipVisionConfig& c, const at::TensorOptions& optio
   own("post_layernorm", post_norm_);
 }
 
-/// The place of the picture, and of each patch of a grid.
-at::Tensor ClipVision::places(int64_t rows, int64_t columns) const {
-  const auto& table_NW = position_embedding_.weight;
-  const auto side = config_.image_size() / config_.patch;
-  if (rows == side && columns == side) return table_NW;
-  const auto grid_1WRC = table_NW.narrow(0, 1, side * side).t().reshape({1, config_.width, side, side});
-  const auto scaled = at::upsample_bicubic2d(grid_1WRC, {rows, columns}, /*align_corners=*/false);
-  return at::cat({table_NW.narrow(0, 0, 1), scaled.flatten(2)[0].t()});
-}
-
 std::vector<at::Tensor> ClipVision::states(const at::Tensor& image_B3HW, const std::vector<int64_t>& after) {
   const auto grid = patch_embedding_.forward(image_B3HW);
   auto whole = class_embedding_.expand({image_B3HW.size(0), 1, config_.width});
-  auto x = pre_norm_.forward(at::cat({whole, grid.flatten(2).transpose(1, 2)}, 1) + places(grid.size(2), grid.size(3)));
+  auto x = pre_norm_.forward(at::cat({whole, grid.flatten(2).transpose(1, 2)}, 1) +
+                             text::scaled_places(position_embedding_.weight, 1, grid.size(2), grid.size(3)));
   std::vector<at::Tensor> states;
   for (int64_t num_run = 0; states.size() < after.size(); ++num_run) {
     if (num_run == after[states.size()]) states.push_back(x);

@@ -35,7 +35,6 @@ class ClipVision : public nn::Module {
   const ClipVisionConfig& config() const { return config_; }
 
  private:
-  at::Tensor places(int64_t rows, int64_t columns) const;
   ClipVisionConfig config_;
   at::Tensor class_embedding_;
   nn::Conv2d patch_embedding_;

@@ -89,6 +89,19 @@ TEST_F(Best, ASaveThatCopiesAndOneThatDriftedAwayStandBehindTheGoodOne) {
   EXPECT_TRUE(told["overfitting"].is_null()) << "what came after it copied nothing";
 }
 
+TEST_F(Best, ADinoComparesPicturesAndAClipBesideItAnswersAlone) {
+  for (int i = 0; i < kPictures; ++i) write_picture(records::preview_path("run", 20, i).string(), pattern(i, 0.3), "a cat");
+  const auto dino = option("model", golden_path("likeness/dino"));
+  const auto by_clip = judged(clip()), by_dino = judged(dino), by_both = judged(dino + clip());
+  EXPECT_EQ(by_dino["seen_by"], "DINOv2");
+  EXPECT_EQ(by_both["seen_by"], "DINOv2 and CLIP");
+  EXPECT_TRUE(of_step(by_dino, 20)["answer"].is_null());
+  EXPECT_EQ(of_step(by_both, 20)["likeness"], of_step(by_dino, 20)["likeness"]);
+  EXPECT_NE(of_step(by_both, 20)["likeness"], of_step(by_clip, 20)["likeness"]);
+  EXPECT_EQ(of_step(by_both, 20)["answer"], of_step(by_clip, 20)["answer"]);
+  EXPECT_EQ(of_step(by_dino, 30)["copies"], kPictures);
+}
+
 TEST_F(Best, AnswersAreMeasuredWherePreviewsNameTheirPrompts) {
   EXPECT_TRUE(of_step(judged(clip()), 20)["answer"].is_null());
   for (int i = 0; i < kPictures; ++i) write_picture(records::preview_path("run", 20, i).string(), pattern(i, 0.3), "a cat");
