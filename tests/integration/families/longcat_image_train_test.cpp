@@ -48,7 +48,7 @@ TEST_F(LongCatImageRun, AnAdapterOfTheLastModulationIsOurs) {
   EXPECT_GT(relative_error(latents(longcat_image_model(), ""), expected), 1e-4);
 }
 
-TEST_F(LongCatImageRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
+TEST_F(LongCatImageRun, ConvertedToASingleFileItDrawsTheSame) {
   auto model = quoted(kLongCatImage / "model"), single = quoted(at("single.safetensors"));
   EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("LongCat-Image"));
   const auto file = io::TensorSource::open({at("single.safetensors").string()});
@@ -57,9 +57,10 @@ TEST_F(LongCatImageRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
     EXPECT_TRUE(file.contains(name)) << name;
   EXPECT_THAT(run_ok("inspect " + single), HasSubstr("LongCat-Image transformer (2 double and 3 single blocks, width 32, original names) + "
                                                      "Qwen2.5 text encoder + KL autoencoder"));
-  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
-  fs::copy(kLongCatImage / "model/tokenizer", at("back/tokenizer"), fs::copy_options::recursive | fs::copy_options::skip_existing);
-  EXPECT_TRUE(at::equal(latents(longcat_image_model(at("back")), ""), latents(longcat_image_model(), "")));
+  // How wide the small text encoder's heads are, and what the small autoencoder scales latents by, config.json alone says.
+  const auto parts = "--model " + quoted(kLongCatImage / "model/text_encoder") + " --model " + quoted(kLongCatImage / "model/vae") +
+                     " --model " + single + " --tokenizer_path " + quoted(kLongCatImage / "model/tokenizer") + " --dtype fp32 ";
+  EXPECT_LE(relative_error(latents(parts, ""), latents(longcat_image_model(), "")), tolerance(1e-5));
 }
 
 /// Without the transformer the text encoder beside this autoencoder is told; Qwen-Image's has another one beside it.
