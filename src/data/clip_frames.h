@@ -65,6 +65,7 @@ struct VideoFormat {
   Fraction rate = {16, 1};
   std::vector<std::pair<std::string, std::string>> text = {};  ///< its metadata, UTF-8
   RawSound sound = {};                                         ///< what is heard while it is shown; of no samples: nothing
+  std::string settings = {};  ///< what the encoder is told in its own words, "crf=33:preset=veryfast"; "": quality that is hardly told
 };
 
 /// A video that is written frame by frame. What cannot be done is thrown as std::runtime_error.

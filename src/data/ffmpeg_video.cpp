@@ -152,7 +152,8 @@ void FfmpegVideo::open_encoder(const VideoFormat& format) {
   if (output_->oformat->flags & AVFMT_GLOBALHEADER) encoder_->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
   AVDictionary* settings = nullptr;
   for (const auto& [name, words] : kSettings) {
-    if (name == codec->name) av_dict_parse_string(&settings, words, "=", ":", 0);
+    const auto* told = format.settings.empty() ? words : format.settings.c_str();
+    if (name == codec->name) av_dict_parse_string(&settings, told, "=", ":", 0);
   }
   auto opened = avcodec_open2(encoder_.get(), codec, &settings);
   av_dict_free(&settings);

@@ -9,6 +9,7 @@
 #include "base/input_error.h"
 #include "base/text.h"
 #include "data/read_row.h"
+#include "data/several.h"
 #include "models/model/columns.h"
 #include "train/samples/check_columns.h"
 #include "train/samples/compute.h"
@@ -93,7 +94,8 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
       for (const auto& given : data::reference_extents(pictures, row)) of_column.push_back(model.seen_reference(given));
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
-      const auto num_files = data::files_in(pictures.row(row), column.name).size();
+      const auto num_named = data::files_in(pictures.row(row), column.name).size();
+      const auto num_files = data::takes_several(column) ? num_named : std::min<size_t>(num_named, 1);  // of layers one for all
       extents[column.name].assign(num_files == 0 && column.given == Column::Given::or_white ? 1 : num_files, beside);
     }
   }

@@ -193,6 +193,24 @@ TEST_F(Ltx2Given, FramesWithinAClipAreThoseOfRowsOrItsOwn) {
   for (const auto& different : {plain, other, elsewhere, two}) EXPECT_GT(relative_error(one, different), 1e-5);
 }
 
+TEST_F(Ltx2Given, SingleFramesMayGoThroughH264) {
+  const auto picture = quoted(kGolden / "pictures/0.png");
+  const std::string first = "--reference " + picture, last = "--end_image " + picture,
+                    between = "--keyframe_positions 4 --keyframes " + picture;
+  for (const auto& given : {first, last, between}) {
+    const auto plain = drawn(given), fine = drawn(given + " --given_frame_crf 10"), coarse = drawn(given + " --given_frame_crf 45");
+    EXPECT_GT(relative_error(coarse, plain), relative_error(fine, plain)) << given;
+    EXPECT_GT(relative_error(fine, plain), 1e-6) << given;
+  }
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs input_audio --given_frame_crf 33"), 2, {"given_frame_crf", "none are"});
+  const std::string of_image = "--extra_inputs input_image --cache_path " + quoted(at("cache")) + " ";
+  run_ok(train_command(kClips / "metadata.csv", of_image));
+  const auto plain = losses();
+  run_ok(train_command(kClips / "metadata.csv", of_image + "--given_frame_crf 33"));
+  EXPECT_NE(losses(), plain) << "which the same cache does not mistake for each other";
+  EXPECT_GT(bytes_of_step(given_data(kClips / "metadata.csv") + "--extra_inputs input_image --given_frame_crf 33 "), 0);
+}
+
 TEST_F(Ltx2Given, APlanCountsFramesWithinAClip) {
   auto bytes = [&](const std::string& options) { return bytes_of_step("--height 64 --width 64 --num_frames 17 " + options); };
   const auto none = bytes(""), two = bytes("--extra_inputs keyframes --keyframe_positions 3,6 "),

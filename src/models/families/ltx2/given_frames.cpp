@@ -12,13 +12,14 @@
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "data/through_h264.h"
 
 namespace burnish::models::ltx2 {
 
 namespace {
 
 const std::string kLastLatents = "last_latents", kKeyframeLatents = "keyframe_latents", kReferenceLatents = "in_context_latents";
-constexpr const char *kNumLast = "given_last_frames", *kPositions = "keyframe_positions";
+constexpr const char *kCrf = "given_frame_crf", *kNumLast = "given_last_frames", *kPositions = "keyframe_positions";
 /// The option by which rows that do not say it see reference clips; programs look for it in an adapter's metadata.
 constexpr const char* kScale = "reference_downscale_factor";
 
@@ -73,8 +74,7 @@ at::Tensor keyframe_in(const pipeline::TensorLists& lists, size_t k, size_t coun
 Grid grid_of(const at::Tensor& latents) { return {latents.dim() == 5 ? latents.size(2) : 1, latents.size(-2), latents.size(-1)}; }
 
 /// Reads how many times smaller a reference is seen.
-int64_t scale_in(const at::Tensor& cell, int64_t usual) {
-  if (cell.numel() == 0) return usual;
+int64_t scale_in(const at::Tensor& cell) {
   const auto number = cell.flatten()[0].item<double>();
   const auto scale = static_cast<int64_t>(number);
   if (static_cast<double>(scale) != number || scale < 1)
@@ -100,6 +100,15 @@ at::Tensor scaled(const at::Tensor& clip, int64_t height, int64_t width) {
   const auto frames = clip.transpose(1, 2).flatten(0, 1).contiguous();
   const auto small = at::_upsample_bicubic2d_aa(frames, {height, width}, /*align_corners=*/false).clamp(-1, 1);
   return small.unflatten(0, {clip.size(0), clip.size(2)}).transpose(1, 2).contiguous();
+}
+
+/// Returns single frames [B, 3, H, W] as they are given.
+at::Tensor as_given(const at::Tensor& frames_BCHW, int64_t crf) { return crf == 0 ? frames_BCHW : data::through_h264(frames_BCHW, crf); }
+
+/// Adds to what a unit was made with how its single frames are compressed.
+pipeline::Unit with_crf(pipeline::Unit unit, int64_t crf) {
+  if (crf > 0) unit.settings += fmt::format("{}single frames through H.264 at {}", unit.settings.empty() ? "" : ", ", crf);
+  return unit;
 }
 
 }  // namespace
@@ -128,6 +137,13 @@ std::vector<Option> given_frames_options() {
        .otherwise = std::string(),
        .elsewhere = elsewhere,
        .why_wrong = why_no_positions},
+      {.name = kCrf,
+       .help = "constant rate factor at which single frames that LTX-2 is given go through H.264 before they are encoded, by FFmpeg with "
+               "libx264: diffusers and DiffSynth-Studio have 33, and of LTX-2.5 diffusers 18; 0 leaves them as they are",
+       .otherwise = int64_t{0},
+       .elsewhere = elsewhere,
+       .least = 0,
+       .most = 51},
       {.name = kScale,
        .help = "how many times smaller than what it makes LTX-2 sees reference clips of rows and prompts without an "
                "in_context_downsample_factor; adapters say it in their metadata, which is taken where the option is not given",
@@ -140,11 +156,10 @@ GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
     : has_first_(options.references),
       has_last_(options.extra_inputs.contains(kLastFrame.name)),
       has_reference_(options.extra_inputs.contains(kReferenceClip.name)),
-      has_scale_(options.extra_inputs.contains(kReferenceScale.name)),
       num_first_(options.get<int64_t>("given_frames")),
       num_last_(options.get<int64_t>(kNumLast)),
-      usual_scale_(options.get<int64_t>(kScale)),
       channels_(channels),
+      crf_(options.get<int64_t>(kCrf)),
       keyframes_(positions_in(options.get<std::string>(kPositions)).value_or(std::vector<int64_t>())) {
   check_is_length("given_frames", num_first_);
   check_is_length(kNumLast, num_last_);
@@ -153,7 +168,13 @@ GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
                  kLastFrame.name, kLastFrame.name);
   if (options.extra_inputs.contains(kKeyframes.name) == keyframes_.empty())
     config_error("models", "{} and {} go together, frames within a clip and their numbers; give both", kKeyframes.name, kPositions);
-  if (has_scale_ && !has_reference_)
+  const bool gives_single = (has_first_ && num_first_ == 1) || (has_last_ && num_last_ == 1) || !keyframes_.empty();
+  if (crf_ > 0 && !gives_single)
+    config_error("models", "{} compresses single frames that are given, and none are; name {} in extra_inputs, or take it out", kCrf,
+                 kFirstFrameColumn);
+  const bool is_said = options.extra_inputs.contains(kReferenceScale.name);
+  if (!is_said) scale_ = options.get<int64_t>(kScale);
+  if (is_said && !has_reference_)
     config_error("models", "{} says how much smaller than the target a clip beside it is seen, and none is; name {} too",
                  kReferenceScale.name, kReferenceClip.name);
 }
@@ -172,9 +193,9 @@ void GivenFrames::add_names(Names& names) const {
     names.extra_inputs.push_back(kKeyframes);
     names.values[kKeyframeLatents] = {.shape = {-1, channels_, std::ssize(keyframes_), -1, -1}};
   }
-  if (has_scale_) names.extra_inputs.push_back(kReferenceScale);
+  if (!scale_) names.extra_inputs.push_back(kReferenceScale);
   if (!has_reference_) return;
-  if (!has_scale_) names.file_words.prediction[kScale] = std::to_string(usual_scale_);
+  if (scale_) names.file_words.prediction[kScale] = std::to_string(*scale_);
   names.extra_inputs.push_back(kReferenceClip);
   names.values[kReferenceLatents] = {.shape = {-1, channels_, -1, -1, -1}, .diffsynth = {.name = "in_context_video_latents"}};
 }
@@ -185,7 +206,7 @@ pipeline::Unit GivenFrames::last_frames_unit(const std::string& vae, const Encod
   std::vector<std::string> reads{kTarget};
   if (is_single) reads.push_back(kLastFrame.name);
   pipeline::Unit unit{
-      "encode_last_frame", reads, {kLastLatents}, {vae}, [=, count = num_last_](pipeline::Scope& s) {
+      "encode_last_frame", reads, {kLastLatents}, {vae}, [=, count = num_last_, crf = crf_](pipeline::Scope& s) {
         s.uses(vae);
         const auto& image = s.tensor(kTarget);
         const auto num_frames = frames_of(image);
@@ -195,16 +216,18 @@ pipeline::Unit GivenFrames::last_frames_unit(const std::string& vae, const Encod
                        "more frames",
                        count, num_frames, kNumLast);
         const auto own = as_clip(image.narrow(2, num_frames - count, count));
-        s.write(kLastLatents, encode(is_single ? frames_in(s, kLastFrame.name, own.select(2, 0)).unsqueeze(2) : own).mean_BCHW);
+        s.write(kLastLatents,
+                encode(is_single ? as_given(frames_in(s, kLastFrame.name, own.select(2, 0)), crf).unsqueeze(2) : own).mean_BCHW);
       }};
-  if (!is_single) unit.settings = std::to_string(num_last_) + " given last frames";
+  if (is_single) return with_crf(std::move(unit), crf_);
+  unit.settings = std::to_string(num_last_) + " given last frames";
   return unit;
 }
 
 /// Each is encoded as a picture of its own.
 pipeline::Unit GivenFrames::keyframes_unit(const std::string& vae, const Encode& encode) const {
   pipeline::Unit unit{
-      "encode_keyframes", {kTarget, kKeyframes.name}, {kKeyframeLatents}, {vae}, [=, numbers = keyframes_](pipeline::Scope& s) {
+      "encode_keyframes", {kTarget, kKeyframes.name}, {kKeyframeLatents}, {vae}, [=, numbers = keyframes_, crf = crf_](pipeline::Scope& s) {
         s.uses(vae);
         const auto& image = s.tensor(kTarget);
         if (numbers.back() >= frames_of(image))
@@ -216,22 +239,22 @@ pipeline::Unit GivenFrames::keyframes_unit(const std::string& vae, const Encode&
         std::vector<at::Tensor> latents;
         for (size_t k = 0; k < numbers.size(); ++k) {
           const auto own = as_clip(image.narrow(2, numbers[k], 1)).select(2, 0);
-          latents.push_back(encode(keyframe_in(lists, k, numbers.size(), own).unsqueeze(2)).mean_BCHW);
+          latents.push_back(encode(as_given(keyframe_in(lists, k, numbers.size(), own), crf).unsqueeze(2)).mean_BCHW);
         }
         s.write(kKeyframeLatents, at::cat(latents, 2));
       }};
   unit.settings = fmt::format("the frames {}", fmt::join(keyframes_, ", "));
-  return unit;
+  return with_crf(std::move(unit), crf_);
 }
 
 /// Reference clips come one behind the other.
 pipeline::Unit GivenFrames::reference_unit(const std::string& vae, const Encode& encode) const {
   std::vector<std::string> reads{kReferenceClip.name, kNumFrames};
-  if (has_scale_) reads.push_back(kReferenceScale.read_as());
-  auto run = [=, has_scale = has_scale_, usual = usual_scale_](pipeline::Scope& s) {
+  if (!scale_) reads.push_back(kReferenceScale.read_as());
+  auto run = [=, of_all = scale_](pipeline::Scope& s) {
     s.uses(vae);
     const auto clips = as_clip(s.tensor(kReferenceClip.name));
-    const auto scale = has_scale ? scale_in(s.tensor(kReferenceScale.read_as()), usual) : usual;
+    const auto scale = of_all ? *of_all : scale_in(s.tensor(kReferenceScale.read_as()));
     const auto height = smaller(clips.size(3), scale), width = smaller(clips.size(4), scale);
     const Grid target{1, clips.size(3) / kPixelsALatent, clips.size(4) / kPixelsALatent};
     if (scale_between(target, {1, height / kPixelsALatent, width / kPixelsALatent}) != scale)
@@ -243,14 +266,16 @@ pipeline::Unit GivenFrames::reference_unit(const std::string& vae, const Encode&
     s.write(kReferenceLatents, at::cat(latents, 2));
   };
   pipeline::Unit unit{"encode_reference_clip", reads, {kReferenceLatents}, {vae}, run};
-  if (!has_scale_) unit.settings = fmt::format("{} times smaller", usual_scale_);
+  if (scale_) unit.settings = fmt::format("{} times smaller", *scale_);
   return unit;
 }
 
 void GivenFrames::add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) const {
   groups.encode_references = {};  // which reads the clip itself
   if (has_first_) {
-    groups.encode_references = num_first_ > 1 ? held_beginning_units(vae, encode, num_first_) : held_frame_units(vae, encode);
+    const auto own = [crf = crf_](const pipeline::Scope&, const at::Tensor& frames) { return as_given(frames, crf); };
+    groups.encode_references = num_first_ > 1 ? held_beginning_units(vae, encode, num_first_)
+                                              : pipeline::Units{with_crf(held_frame_units(vae, encode, {}, own).front(), crf_)};
     groups.weigh = held_frame_weights(num_latents(num_first_));
   }
   if (has_last_) groups.encode_references.push_back(last_frames_unit(vae, encode));

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "models/families/ltx2/transformer.h"
 #include "models/model/model.h"
 #include "models/parts/held_frame.h"
@@ -26,7 +28,8 @@ inline const Column kReferenceClip{
              .value = "row_frame_rate",
              .given = Column::Given::by_rows};
 
-/// The options that say how many first and last frames are given, and which within, and how many times smaller reference clips are seen.
+/// The options that say how many first and last frames are given, and which within, how they are compressed, and how many times smaller
+/// reference clips are seen.
 std::vector<Option> given_frames_options();
 
 /// The frames without noise that a run or a drawing gives the model: the first ones, in place of noisy ones, and beside the noisy ones
@@ -56,8 +59,10 @@ class GivenFrames {
   pipeline::Unit keyframes_unit(const std::string& vae, const Encode& encode) const;
   pipeline::Unit reference_unit(const std::string& vae, const Encode& encode) const;
 
-  bool has_first_, has_last_, has_reference_, has_scale_;
-  int64_t num_first_ = 1, num_last_ = 1, usual_scale_ = 2, channels_;
+  bool has_first_, has_last_, has_reference_;
+  int64_t num_first_ = 1, num_last_ = 1, channels_;
+  std::optional<int64_t> scale_;    ///< how many times smaller references are seen; nothing where rows say it
+  int64_t crf_ = 0;                 ///< at which single given frames go through H.264; 0: at none
   std::vector<int64_t> keyframes_;  ///< numbers of frames within a clip, from 0 on
 };
 
