@@ -56,8 +56,7 @@ struct Column {
   /// The words by which users are told of a column.
   struct Words {
     std::string needs = {};    ///< the part of a model that reads it: "a ControlNet"
-    std::string example = {};  ///< a number or text that a plan without samples takes; of a tensor, how many numbers it holds; of pictures
-                               ///< "0" where a plan has none, and of clips "1" where a row may name several
+    std::string example = {};  ///< what a plan without samples takes; of a tensor how many numbers, of pictures "0": none, clips "1": many
   };
 
   std::string name;  ///< its name in metadata and on the command line

@@ -35,7 +35,8 @@ class StrengthByBlock : public testing::Test {
 
 TEST_F(StrengthByBlock, DrawsAsTheFileThatConvertWrites) {
   const auto some = kLora + ":0.8:single_blocks=0,.*to_q=2", written = (folder / "some.safetensors").string();
-  auto outcome = run_burnish("convert " + quoted(some) + " " + quoted(written) + " --model " + quoted(kGolden / "model"));
+  auto outcome =
+      run_burnish("convert " + quoted(fs::path(some)) + " " + quoted(fs::path(written)) + " --model " + quoted(kGolden / "model"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   const auto by_name = drawn(option("lora", some), "named");
   EXPECT_TRUE(at::equal(by_name, drawn(option("lora", written), "written")));
@@ -66,10 +67,10 @@ TEST_F(StrengthByBlock, PicturesWithoutAGroupOfBlocksAreThoseWithItAtZero) {
 }
 
 TEST_F(StrengthByBlock, IsChosenByWhatInspectSays) {
-  auto outcome = run_burnish("inspect --by_block " + quoted(kLora) + " --model " + quoted(kGolden / "model"));
+  auto outcome = run_burnish("inspect --by_block " + quoted(fs::path(kLora)) + " --model " + quoted(kGolden / "model"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("dit.transformer_blocks.0"));
-  outcome = run_burnish("inspect --by_block --json " + quoted(kLora) + " --model " + quoted(kGolden / "model"));
+  outcome = run_burnish("inspect --by_block --json " + quoted(fs::path(kLora)) + " --model " + quoted(kGolden / "model"));
   const auto said = nlohmann::json::parse(outcome.output);
   double share = 0;
   for (const auto& block : said["blocks"]) share += block["share"].get<double>();
