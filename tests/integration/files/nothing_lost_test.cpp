@@ -49,6 +49,7 @@ class NothingLost : public testing::Test {
         {"studio", ""},  // its requests are tried in tests/studio/routes_test.cpp
         {"mcp", ""},
         {"doctor", ""},
+        {"best", ""},
     };
     const auto found = commands.find(verb);
     EXPECT_NE(found, commands.end()) << "say here what burnish " << verb << " writes";
