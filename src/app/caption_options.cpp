@@ -8,6 +8,7 @@
 #include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/caption_places.h"
+#include "models/parts/picture_texts.h"
 
 namespace burnish::app {
 
@@ -15,8 +16,8 @@ namespace {
 
 constexpr double kLeastPenalty = 0.1, kMostPenalty = 10, kMostTemperature = 10, kLeastRate = 0.01, kMostRate = 240;
 /// Options of models that write, and those of taggers.
-constexpr std::array kOfWriters{"caption_style",  "caption_prompt",     "dtype",       "weight_format",  "max_pixels",    "frame_pixels",
-                                "max_new_tokens", "repetition_penalty", "temperature", "tokenizer_path", "processor_path"};
+constexpr std::array kOfWriters{"caption_style",  "caption_prompt",     "dtype",       "weight_format", "max_pixels", "frame_pixels",
+                                "max_new_tokens", "repetition_penalty", "temperature", "tokenizer_path"};
 constexpr std::array kOfTaggers{"tag_threshold", "character_threshold", "tag_rating",    "tag_order",
                                 "tags_without",  "keep_underscores",    "caption_prefix"};
 constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768;
@@ -122,7 +123,8 @@ void check_belongs(const CaptionOptions& o, bool is_tagger, const std::string& n
   auto is_of = [](const auto& names, const std::string& option) { return std::ranges::find(names, option) != names.end(); };
   for (size_t i = 0; i < values.list().size(); ++i) {
     const auto& field = values.list()[i];
-    if (!(is_tagger ? is_of(kOfWriters, field.name) : is_of(kOfTaggers, field.name))) continue;
+    if (!(is_tagger ? is_of(kOfWriters, field.name) || field.name == models::processor_option().name : is_of(kOfTaggers, field.name)))
+      continue;
     if (config::value_text(field) == config::value_text(defaults.list()[i])) continue;
     problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", field.name,
                  is_tagger ? "models that write" : "taggers", name);
