@@ -24,6 +24,7 @@
 #include "convert/embedding.h"
 #include "convert/lora_format.h"
 #include "convert/lora_norms.h"
+#include "convert/model_of_lora.h"
 #include "io/files.h"
 #include "loras/embedding_file.h"
 #include "models/files/pipeline_index.h"
@@ -215,6 +216,8 @@ void inspect(const Arguments& arguments) {
   if (first < 0) config_error("inspect", "--first counts differences, so it is 0 or more and not {}", first);
   if (by_block) {
     if (paths.size() > 1) config_error("inspect", "--by_block looks into one LoRA, and {} files are named", paths.size());
+    if (!convert::is_lora(paths.front()))
+      config_error("inspect", "--by_block says what a LoRA adds to the blocks of its model, and {} is none", paths.front());
     return describe_blocks(paths.front(), model, json);
   }
   auto reports = Json::array();

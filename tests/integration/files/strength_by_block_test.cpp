@@ -75,4 +75,7 @@ TEST_F(StrengthByBlock, IsChosenByWhatInspectSays) {
   double share = 0;
   for (const auto& block : said["blocks"]) share += block["share"].get<double>();
   EXPECT_NEAR(share, 1, 1e-9);
+  outcome = run_burnish("inspect --by_block " + quoted(kGolden / "model"));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("is none"));
 }
