@@ -180,12 +180,14 @@ std::vector<std::string> published_models() {
   return names;
 }
 
+static std::unique_ptr<Model> open_in_silence(const ModelFiles& files, ModelOptions options);
+
 std::unique_ptr<Model> open_published_model(const std::string& name) {
   auto entries = published_sizes(name);
   if (!entries) return nullptr;
   ModelOptions options{.references = true};  // with all components that it may have
   options.own = default_options();
-  return open_model({std::move(*entries), {}}, options);
+  return open_in_silence({std::move(*entries), {}}, options);  // many are looked at, and the licence of none binds yet
 }
 
 /// The family of the denoiser among the files; of files that a stage encodes with, which need none, the one family that reads a column of
@@ -206,20 +208,27 @@ static const Family& family_of(const ModelFiles& files, const ModelOptions& opti
   return *by_column;
 }
 
-std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
+static std::unique_ptr<Model> open_in_silence(const ModelFiles& files, ModelOptions options) {
   refuse_unread(files);
   const auto& family = family_of(files, options);
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);
   auto model = family.open(files, options);
   refuse_unused(*model, all_families());
-  if (!family.license.notice.empty()) info("{}", family.license.notice);
   auto can_draw = [&](const auto& expert) {
     const auto* recipe = model->components().find(expert.component);
     return recipe != nullptr && recipe->initialise;
   };
   if (options.init == "random" && !std::ranges::all_of(model->experts_there(), can_draw))
     config_error("models", "init random is not supported for this model; choose init pretrained");
+  return model;
+}
+
+std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
+  auto model = open_in_silence(files, std::move(options));
+  for (const auto* family : all_families()) {
+    if (family->name == model->names().family && !family->license.notice.empty()) info("{}", family->license.notice);
+  }
   return model;
 }
 

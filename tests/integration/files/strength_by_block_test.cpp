@@ -10,7 +10,9 @@
 
 using namespace burnish;
 using namespace burnish::test;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -75,6 +77,9 @@ TEST_F(StrengthByBlock, IsChosenByWhatInspectSays) {
   double share = 0;
   for (const auto& block : said["blocks"]) share += block["share"].get<double>();
   EXPECT_NEAR(share, 1, 1e-9);
+  outcome = run_burnish("inspect --by_block " + quoted(fs::path(kLora)));
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("do not tell which model it is for"), Not(HasSubstr("License"))))
+      << "published models are looked at, and their licences bind nobody yet";
   outcome = run_burnish("inspect --by_block " + quoted(kGolden / "model"));
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.output, HasSubstr("is none"));
