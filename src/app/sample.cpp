@@ -279,32 +279,32 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
   return latents;
 }
 
-/// Says by how much pictures without a group of blocks differ from the whole ones, as the root of the mean square of 0 to 255.
-void tell_differences(const Variants& variants, const std::vector<std::vector<at::Tensor>>& rows) {
-  for (size_t i = 1; i < variants.size(); ++i) {
-    if (variants[i].what.empty()) continue;
-    double sum = 0;
-    for (const auto& drawn : rows) sum += (drawn[i].to(at::kDouble) - drawn[0].to(at::kDouble)).square().mean().item<double>();
-    info("without blocks {} ({}): pictures differ by {:.2f} of 255", variants[i].label, variants[i].what,
-         std::sqrt(sum / static_cast<double>(rows.size())));
-  }
-}
-
-/// Writes the pictures of each prompt and seed in all variants once more, where has_rows.
+/// Writes the pictures of each prompt and seed in all variants once more, where has_rows, and says by how much those without a group of
+/// blocks differ from the whole ones: the root of the mean square, of 0 to 255.
 void write_rows(const SampleOptions& o, const Variants& variants, const std::vector<Picture>& pictures, const Column& target) {
   if (!has_rows(variants, pictures, target)) return;
   std::vector<std::string> labels;
   for (const auto& variant : variants) labels.push_back(variant.label);
   const auto num_rows = pictures.size() / variants.size();
   const std::filesystem::path folder(o.output_path);
-  std::vector<std::vector<at::Tensor>> rows(num_rows);
+  std::vector<double> squares(variants.size());
   for (size_t row = 0; row < num_rows; ++row) {
+    std::vector<at::Tensor> drawn;
     for (size_t i = row; i < pictures.size(); i += num_rows)
-      rows[row].push_back(data::decode_image(data::drawn_path(folder / fmt::format("{:04}", i), o.format, /*is_clip=*/false)));
-    data::write_png(row_file(o, row), data::labelled_row(rows[row], labels),
-                    {{"prompt", pictures[row].prompt}, {"lora_strengths", join(labels, ",")}});
+      drawn.push_back(data::decode_image(data::drawn_path(folder / fmt::format("{:04}", i), o.format, /*is_clip=*/false)));
+    data::write_png(
+        row_file(o, row), data::labelled_row(drawn, labels),
+        {{"prompt", pictures[row].prompt}, {"lora_strengths", o.lora_strengths.empty() ? join(labels, ",") : o.lora_strengths}});
+    for (size_t i = 0; i < variants.size(); ++i) {
+      if (variants[i].what.empty()) continue;
+      squares[i] += (drawn[i].to(at::kDouble) - drawn[0].to(at::kDouble)).square().mean().item<double>();
+    }
   }
-  tell_differences(variants, rows);
+  for (size_t i = 0; i < variants.size(); ++i) {
+    if (variants[i].what.empty()) continue;
+    info("without blocks {} ({}): pictures differ by {:.2f} of 255", variants[i].label, variants[i].what,
+         std::sqrt(squares[i] / static_cast<double>(num_rows)));
+  }
 }
 
 void run(SampleOptions o) {

@@ -153,15 +153,16 @@ std::optional<LayerStrengths> LayerStrengths::parse(std::string_view text) {
 
 LayerStrengths::ByComponent LayerStrengths::of(const models::Model& model, const AdaptersByComponent& adapters,
                                                const std::string& file) const {
-  const auto by_block = parse_numbers<double>(text_);
-  const bool are_named = is_given() && !by_block;
-  auto numbers = by_name(!is_given() || are_named ? text_ : named(*by_block, model, adapters, file), "the layers of " + file);
   ByComponent factors;
+  for (const auto& [component, weights] : adapters) factors[component].assign(weights.size(), 1);
+  if (!is_given()) return factors;
+  const auto by_block = parse_numbers<double>(text_);
+  auto numbers = by_name(by_block ? named(*by_block, model, adapters, file) : text_, "the layers of " + file);
   for (const auto& [component, weights] : adapters) {
     const LayerPaths paths(model, component);
-    for (const auto& w : weights) factors[component].push_back(is_given() ? numbers.find(paths.of(w)).value_or(1) : 1);
+    for (size_t i = 0; i < weights.size(); ++i) factors[component][i] = numbers.find(paths.of(weights[i])).value_or(1);
   }
-  if (are_named && !adapters.empty()) {
+  if (!by_block && !adapters.empty()) {
     const auto& [component, weights] = *adapters.begin();
     numbers.check_all_fitted(fmt::format("that it adapts, as {}.{}", component, weights.empty() ? "" : weights.front().path));
   }

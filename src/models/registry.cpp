@@ -180,14 +180,16 @@ std::vector<std::string> published_models() {
   return names;
 }
 
-static std::unique_ptr<Model> open_in_silence(const ModelFiles& files, ModelOptions options);
+static const Family& family_of(const ModelFiles& files, const ModelOptions& options);
+static std::unique_ptr<Model> open_as(const Family& family, const ModelFiles& files, ModelOptions options);
 
 std::unique_ptr<Model> open_published_model(const std::string& name) {
   auto entries = published_sizes(name);
   if (!entries) return nullptr;
   ModelOptions options{.references = true};  // with all components that it may have
   options.own = default_options();
-  return open_in_silence({std::move(*entries), {}}, options);  // many are looked at, and the licence of none binds yet
+  const ModelFiles files{std::move(*entries), {}};
+  return open_as(family_of(files, options), files, options);  // many are looked at, and the licence of none binds yet
 }
 
 /// The family of the denoiser among the files; of files that a stage encodes with, which need none, the one family that reads a column of
@@ -208,9 +210,7 @@ static const Family& family_of(const ModelFiles& files, const ModelOptions& opti
   return *by_column;
 }
 
-static std::unique_ptr<Model> open_in_silence(const ModelFiles& files, ModelOptions options) {
-  refuse_unread(files);
-  const auto& family = family_of(files, options);
+static std::unique_ptr<Model> open_as(const Family& family, const ModelFiles& files, ModelOptions options) {
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);
   auto model = family.open(files, options);
@@ -225,10 +225,10 @@ static std::unique_ptr<Model> open_in_silence(const ModelFiles& files, ModelOpti
 }
 
 std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
-  auto model = open_in_silence(files, std::move(options));
-  for (const auto* family : all_families()) {
-    if (family->name == model->names().family && !family->license.notice.empty()) info("{}", family->license.notice);
-  }
+  refuse_unread(files);
+  const auto& family = family_of(files, options);
+  auto model = open_as(family, files, std::move(options));
+  if (!family.license.notice.empty()) info("{}", family.license.notice);
   return model;
 }
 

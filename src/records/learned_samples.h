@@ -15,6 +15,7 @@ struct LearnedSample {
   bool is_learned_badly() const { return losses.distance > kStandsOut; }
   /// Tells whether its loss is far below that of others where noise is high, so that little is seen of the picture.
   bool is_known_by_heart() const { return losses.noisy_distance < -kStandsOut; }
+  bool stands_out() const { return is_learned_badly() || is_known_by_heart(); }
 };
 
 /// The samples of a run, furthest from the others first.

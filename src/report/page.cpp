@@ -64,7 +64,7 @@ json stand_out(const fs::path& run) {
   if (!io::is_there(records::visits_path(run))) return list;
   try {
     for (const auto& one : records::learned_samples(run).all)
-      if (one.is_learned_badly() || one.is_known_by_heart()) list.push_back(to_json(one));
+      if (one.stands_out()) list.push_back(to_json(one));
   } catch (const Error& error) {
     warn("left out: {}", error.what());
   }

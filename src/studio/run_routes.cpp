@@ -76,7 +76,7 @@ json learned_of(Studio& studio, const fs::path& run) {
   const auto learned = records::learned_samples(run);
   const auto folder = dataset.empty() ? fs::path() : fs::canonical(studio.workspace.datasets() / dataset);
   for (const auto& one : learned.all) {
-    if (!one.is_learned_badly() && !one.is_known_by_heart()) continue;
+    if (!one.stands_out()) continue;
     auto sample = to_json(one);
     const auto file = fs::path(one.sample.file);
     const auto item = file.is_absolute() ? file.lexically_relative(folder) : file;
