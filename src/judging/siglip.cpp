@@ -14,11 +14,11 @@ namespace burnish::judging {
 
 namespace {
 
-const std::string kTower = "siglip";
+const std::string kSiglipTower = "siglip";
 constexpr const char* kSiglip = "SigLIP";
 
 /// Reads how pictures are shown; published with it are halves as means and deviations of colours.
-SquareRule rule_of(const models::ModelFiles& files, const models::ModelEntry& entry, int64_t side) {
+SquareRule siglip_rule(const models::ModelFiles& files, const models::ModelEntry& entry, int64_t side) {
   SquareRule rule{.scaled = side, .side = side};
   rule.colours.mean = rule.colours.deviation = {0.5, 0.5, 0.5};
   const auto processor = models::find_processor(files, models::folder_with(entry, {"preprocessor_config.json"}));
@@ -48,13 +48,13 @@ Siglip::Siglip(const models::ModelFiles& files, const models::ModelOptions& opti
   if (source.entry == nullptr)
     data_error("judging", "there is no SigLIP in {}; name the folder of one, or google/siglip2-base-patch16-224", files.describe());
   const auto config = models::naming(source.entry->label, [&] { return models::siglip_config(source.entry->config, source.shapes()); });
-  rule_ = rule_of(files, *source.entry, config.image_size);
-  components_.add(models::siglip_recipe(kTower, source, config));
+  rule_ = siglip_rule(files, *source.entry, config.image_size);
+  components_.add(models::siglip_recipe(kSiglipTower, source, config));
 }
 
 at::Tensor Siglip::of_pictures(const at::Tensor& image_N3SS) {
   at::NoGradGuard no_grad;
-  auto& tower = static_cast<models::SiglipVision&>(components_.module(kTower));
+  auto& tower = static_cast<models::SiglipVision&>(components_.module(kSiglipTower));
   const auto rows = tower.forward(image_N3SS.to(options_.device, options_.dtype)).pooled_BE.to(at::kCPU, at::kFloat);
   return rows / rows.norm(2, -1, /*keepdim=*/true);
 }
