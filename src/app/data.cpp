@@ -224,6 +224,7 @@ void run(const Arguments& arguments, DataOptions& o) {
   if (!o.from_run.empty()) return print("{}", o.json ? json_of_learned(o.from_run) : text_of_learned(o.from_run, o.num_samples));
   watch_for_interrupt("interrupted: ends after this picture");
   if (o.compare_captions > 0) {
+    if (o.settings.empty()) config_error("data", "captions are compared by the model of a run; name its settings with --settings run.toml");
     const auto compared = train::compare_captions(run_of_settings(o), o.compare_captions);
     return print("{}", o.json ? json_of(compared) : text_of(compared, o.num_samples));
   }

@@ -203,8 +203,7 @@ JudgedRun judge(const BestOptions& o) {
         "and with each other");
   else score(judged, saves, o, run);
   const bool is_measured = std::ranges::any_of(saves, [](const auto& save) { return save.validation_loss || save.scores; });
-  if (!is_measured)
-    data_error("best", "nothing tells the {} saves of {} apart: {}", saves.size(), run.string(), join(judged.missing, "; "));
+  if (!is_measured) data_error("best", "nothing tells the saves of {} apart: {}", run.string(), join(judged.missing, "; "));
   judged.overfitting = judging::find_overfitting(saves, losses);
   judging::rank(saves, judged.overfitting);
   judged.ranked = std::move(saves);
