@@ -17,7 +17,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CAPABILITIES = (80, 86, 89, 90, 100, 120)
+CAPABILITIES = (80, 86, 89, 90, 100, 120, 121)
 ALIGNMENT = 64  # of a binary in kernels.bin
 PTX_BITS = {"pointer": 64, "i32": 32, "u32": 32, "fp32": 32}
 
@@ -92,13 +92,12 @@ def check_parameters(name, ptx, arguments):
         raise SystemExit(f"{name}: the compiled kernel takes parameters of {found} bits, not {expected}; has Triton changed its hidden ones?")
 
 
-def compile_one(job):
-    path, index, capability = job
+def compile_for(target, path, build):
+    """What Triton makes of one of builds() for a target of its own kind, with the build's name and arguments."""
     import triton
-    from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    dtype, function, signature, warps, *stages = list(load(path).builds())[index]
+    dtype, function, signature, warps, *stages = build
     arguments = split(signature)
     name = name_of(path.parent.name, dtype, function, arguments)
     if len(arguments) != len(function.arg_names):
@@ -106,7 +105,17 @@ def compile_one(job):
     source = ASTSource(fn=function, signature={n: t for n, (t, _, _) in zip(function.arg_names, arguments)},
                        constexprs={n: c for n, (_, _, c) in zip(function.arg_names, arguments) if c is not None},
                        attrs={(i,): [["tt.divisibility", a]] for i, (_, a, _) in enumerate(arguments) if a})
-    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps} | {"num_stages": count for count in stages})
+    options = {"num_warps": warps} | {"num_stages": count for count in stages}
+    return name, arguments, triton.compile(source, target=target, options=options)
+
+
+def compile_one(job):
+    path, index, capability = job
+    from triton.backends.compiler import GPUTarget
+
+    build = list(load(path).builds())[index]
+    _, function, _, warps, *_ = build
+    name, arguments, compiled = compile_for(GPUTarget("cuda", capability, 32), path, build)
     metadata = compiled.metadata
     if metadata.global_scratch_size or metadata.profile_scratch_size:
         raise SystemExit(f"{name}: the kernel wants scratch memory, which the launcher does not give")

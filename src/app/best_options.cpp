@@ -14,9 +14,9 @@ void fields(config::Fields& f, BestOptions& o) {
   f("json", o.seen_by.json, "print all that was measured as JSON, best save first, and nothing else");
   model_fields(
       f, o.seen_by,
-      "a whole CLIP, by which previews are compared with training pictures and prompts, or a DINOv2, which compares pictures alone "
-      "and sees more of them, or both: folders, or ids on a hub (openai/clip-vit-large-patch14, facebook/dinov2-base), which are "
-      "fetched; without one the validation loss alone decides");
+      "a whole CLIP, by which previews are compared with training pictures and prompts, or a DINOv2 or SigLIP, which compares "
+      "pictures alone and sees more of them, or both: folders, or ids on a hub (openai/clip-vit-large-patch14, facebook/dinov2-base, "
+      "google/siglip2-base-patch16-224), which are fetched; without one the validation loss alone decides");
   f("batch_size", o.batch_size, "pictures that are looked at at once").at_least(1).at_most(kMostInABatch).called(config::kBatch);
 }
 

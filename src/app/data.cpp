@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/compared_captions.h"
 #include "app/cuts_json.h"
 #include "app/json_refusal.h"
 #include "app/learned_samples.h"
@@ -48,20 +49,27 @@ struct DataOptions {
   int64_t num_pictures = 30;
   std::string from_run;
   int64_t num_samples = 20;
+  int64_t compare_captions = 0;
 };
 
-/// Datasets as a run of these settings has them, or what is named here in their place. The options that are looked at later become the
-/// run's.
-data::DatasetOptions of_settings(DataOptions& o) {
+/// Reads the options of the run that `settings` names, with the dataset that is named here in place of its own.
+train::TrainOptions run_of_settings(const DataOptions& o) {
   train::TrainOptions run;
   config::Fields listed;
   train::fields(listed, run);
   config::read_toml(o.settings, listed);
-  run.model.is_plan = true;
   if (!o.data.empty()) {
     run.data.base_path = o.data[0];
     run.data.metadata_path = run.data.config = run.data.class_metadata_path = run.data.class_base_path = "";
   }
+  return run;
+}
+
+/// Datasets as a run of these settings has them, or what is named here in their place. The options that are looked at later become the
+/// run's.
+data::DatasetOptions of_settings(DataOptions& o) {
+  auto run = run_of_settings(o);
+  run.model.is_plan = true;
   o.masked_loss = run.masks.from;
   o.mask_column = run.masks.column;
   o.batch_size = run.course.batch_size;
@@ -189,6 +197,12 @@ void fields(config::Fields& f, DataOptions& o) {
   f.path("tokenizer_path", o.model.tokenizer_path,
          "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model", {}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.model.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
+  f("compare_captions", o.compare_captions,
+    "how many captions of other samples each caption is compared with, 4 say, by the model of `settings` before it trains: names pictures "
+    "of which their own caption says little, and nothing else; with json of each sample")
+      .at_least(0)
+      .at_most(train::kMostComparedCaptions)
+      .counts_when("settings", [&] { return !o.settings.empty(); });
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
@@ -209,6 +223,11 @@ void run(const Arguments& arguments, DataOptions& o) {
   if (parsed.help) return print("{}", parsed.help_text);
   if (!o.from_run.empty()) return print("{}", o.json ? json_of_learned(o.from_run) : text_of_learned(o.from_run, o.num_samples));
   watch_for_interrupt("interrupted: ends after this picture");
+  if (o.compare_captions > 0) {
+    if (o.settings.empty()) config_error("data", "captions are compared by the model of a run; name its settings with --settings run.toml");
+    const auto compared = train::compare_captions(run_of_settings(o), o.compare_captions);
+    return print("{}", o.json ? json_of(compared) : text_of(compared, o.num_samples));
+  }
   start_threads();
   const auto dataset = open(o);
   if (o.json) return print("{}\n", cuts_as_json(dataset));

@@ -21,6 +21,7 @@
 #include "io/files.h"
 #include "judging/dino.h"
 #include "judging/likeness.h"
+#include "judging/siglip.h"
 #include "models/registry.h"
 #include "records/previews.h"
 #include "records/visits.h"
@@ -73,18 +74,25 @@ std::vector<fs::path> training_pictures(const BestOptions& o, const fs::path& ru
   return some;
 }
 
-/// The models that look at pictures: a DINOv2 at how alike they are, a CLIP at how they answer prompts, and at both where it is alone.
+/// The models that look at pictures: a DINOv2 or SigLIP at how alike they are, a CLIP at how they answer prompts, and at both where it is
+/// alone.
 struct Eyes {
   std::optional<judging::Likeness> clip;
-  std::optional<judging::Dino> dino;
+  std::unique_ptr<judging::Eye> of_pictures;  ///< null where CLIP is alone
 
   Eyes(const models::ModelFiles& files, const models::ModelOptions& options) {
-    if (judging::Dino::is_in(files)) load_all(dino.emplace(files, options).components(), judging::Dino::name());
-    if (!dino || judging::Likeness::is_in(files)) load_all(clip.emplace(files, options).components(), judging::Likeness::name());
+    const bool has_dino = judging::Dino::is_in(files);
+    if (has_dino && judging::Siglip::is_in(files))
+      config_error("best", "DINOv2 and SigLIP both compare pictures with pictures; name one of the two behind --model");
+    if (has_dino) of_pictures = std::make_unique<judging::Dino>(files, options);
+    else if (judging::Siglip::is_in(files)) of_pictures = std::make_unique<judging::Siglip>(files, options);
+    if (!of_pictures || judging::Likeness::is_in(files)) clip.emplace(files, options);
+    if (of_pictures) load_all(of_pictures->components(), of_pictures->name());
+    if (clip) load_all(clip->components(), clip->name());
   }
   std::string names() const {
-    if (!dino) return judging::Likeness::name();
-    return clip ? fmt::format("{} and {}", judging::Dino::name(), judging::Likeness::name()) : judging::Dino::name();
+    if (!of_pictures) return clip->name();
+    return clip ? fmt::format("{} and {}", of_pictures->name(), clip->name()) : of_pictures->name();
   }
 };
 
@@ -108,19 +116,18 @@ class Looking {
         decoded.push_back(captioning::look(pictures[first], {.most = 1}).frames_FHW3[0]);
         bar_.update(++done_);
       }
-      if (eyes_.dino) alike.push_back(seen_by(*eyes_.dino, decoded));
-      if (eyes_.clip && (with_answers || !eyes_.dino)) answers.push_back(seen_by(*eyes_.clip, decoded));
+      if (eyes_.of_pictures) alike.push_back(seen_by(*eyes_.of_pictures, decoded));
+      if (eyes_.clip && (with_answers || !eyes_.of_pictures)) answers.push_back(seen_by(*eyes_.clip, decoded));
     }
     const auto of_clip = answers.empty() ? at::Tensor() : at::cat(answers);
     return {alike.empty() ? of_clip : at::cat(alike), of_clip};
   }
 
  private:
-  template <class Model>
-  static at::Tensor seen_by(Model& model, const std::vector<at::Tensor>& decoded) {
+  static at::Tensor seen_by(judging::Eye& eye, const std::vector<at::Tensor>& decoded) {
     std::vector<at::Tensor> shown;
-    for (const auto& picture : decoded) shown.push_back(model.shown(picture));
-    return model.of_pictures(at::stack(shown));
+    for (const auto& picture : decoded) shown.push_back(eye.shown(picture));
+    return eye.of_pictures(at::stack(shown));
   }
 
   Eyes& eyes_;
@@ -196,8 +203,7 @@ JudgedRun judge(const BestOptions& o) {
         "and with each other");
   else score(judged, saves, o, run);
   const bool is_measured = std::ranges::any_of(saves, [](const auto& save) { return save.validation_loss || save.scores; });
-  if (!is_measured)
-    data_error("best", "nothing tells the {} saves of {} apart: {}", saves.size(), run.string(), join(judged.missing, "; "));
+  if (!is_measured) data_error("best", "nothing tells the saves of {} apart: {}", run.string(), join(judged.missing, "; "));
   judged.overfitting = judging::find_overfitting(saves, losses);
   judging::rank(saves, judged.overfitting);
   judged.ranked = std::move(saves);

@@ -15,6 +15,7 @@ namespace burnish::judging {
 namespace {
 
 const std::string kTower = "dino";
+constexpr const char* kDino = "DINOv2";
 constexpr const char* kPlaces = "embeddings.position_embeddings";
 
 bool is_dino(const models::ModelEntry& entry) {
@@ -53,8 +54,8 @@ SquareRule rule_of(const models::ModelFiles& files, const models::ModelEntry& en
   return models::naming(processor->file.string(), [&] {
     const auto& json = processor->of_pictures;
     rule.colours = models::text::pixel_rule(json);
-    if (json.is_object() && json.contains("size")) io::take(json["size"], "shortest_edge", rule.scaled, Dino::name());
-    if (json.is_object() && json.contains("crop_size")) io::take(json["crop_size"], "height", rule.side, Dino::name());
+    if (json.is_object() && json.contains("size")) io::take(json["size"], "shortest_edge", rule.scaled, kDino);
+    if (json.is_object() && json.contains("crop_size")) io::take(json["crop_size"], "height", rule.side, kDino);
     constexpr int64_t kMostSide = 4096;
     if (rule.side < patch || rule.side > rule.scaled || rule.scaled > kMostSide || rule.side % patch != 0)
       data_error("judging", "pictures are cut to {} of {} pixels for DINOv2, and a square of whole patches of {} was expected", rule.side,
@@ -75,12 +76,12 @@ Dino::Dino(const models::ModelFiles& files, const models::ModelOptions& options)
   const auto plan = models::naming(entry->label, [&] {
     nlohmann::json settings{{"global_pool", "token"}, {"model_args", nlohmann::json::object()}};
     int64_t num_heads = 0;
-    if (io::take(entry->config, "num_attention_heads", num_heads, name())) settings["model_args"]["num_heads"] = num_heads;
+    if (io::take(entry->config, "num_attention_heads", num_heads, kDino)) settings["model_args"]["num_heads"] = num_heads;
     return tagging::vision_transformer_plan(settings, source.shapes());
   });
-  rule_ = rule_of(files, *entry, io::side_of(source.shapes(), "patch_embed.proj.weight", 2, name()));
+  rule_ = rule_of(files, *entry, io::side_of(source.shapes(), "patch_embed.proj.weight", 2, kDino));
   components_.add(
-      {.name = kTower, .what = name(), .source = source, .build = [build = plan.build](const auto&, const auto& o) { return build(o); }});
+      {.name = kTower, .what = kDino, .source = source, .build = [build = plan.build](const auto&, const auto& o) { return build(o); }});
 }
 
 at::Tensor Dino::of_pictures(const at::Tensor& image_N3SS) {

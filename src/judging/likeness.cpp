@@ -16,6 +16,7 @@ namespace text = models::text;
 namespace {
 
 const std::string kTexts = "text_encoder", kPictures = "vision_tower", kProjection = "visual_projection";
+constexpr const char* kClip = "CLIP";
 
 /// The matrix from what the tower of pictures pools to the space that texts share.
 struct Projection : nn::Module {
@@ -48,8 +49,8 @@ Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& 
   towers_ = models::clip_towers(*entry, "");
   const models::Source projection{
       entry, entry->tensors->renamed([](const std::string& name) { return name.starts_with(kProjection) ? name : std::string(); }), {}};
-  const auto in = io::side_of(projection.shapes(), kProjection + ".weight", 1, name()),
-             out = io::side_of(projection.shapes(), kProjection + ".weight", 0, name());
+  const auto in = io::side_of(projection.shapes(), kProjection + ".weight", 1, kClip),
+             out = io::side_of(projection.shapes(), kProjection + ".weight", 0, kClip);
   if (in != towers_.vision.width || out != towers_.text.projection_dim)
     data_error("judging", "{} projects pictures from {} to {} numbers, and its towers are {} wide and make {} of a text", entry->label, in,
                out, towers_.vision.width, towers_.text.projection_dim);
@@ -61,7 +62,7 @@ Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& 
   if (const auto processor = models::find_processor(files, models::folder_with(*entry, {"preprocessor_config.json"})))
     rule_.colours = models::naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); });
   rule_.scaled = rule_.side = towers_.vision.image_size();
-  tokenizer_ = models::clip_tokenizer(files, options, *entry, towers_.text, name());
+  tokenizer_ = models::clip_tokenizer(files, options, *entry, towers_.text, kClip);
 }
 
 at::Tensor Likeness::of_pictures(const at::Tensor& image_N3SS) {

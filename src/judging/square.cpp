@@ -5,19 +5,31 @@
 
 #include <algorithm>
 
-#include "models/text/resample.h"
-
 namespace burnish::judging {
 
-at::Tensor square_of(const at::Tensor& picture_HW3, const SquareRule& rule) {
+namespace {
+
+/// Returns the levels of colours [3, H, W], 0 to 255.
+at::Tensor levels_of(const at::Tensor& picture_HW3) { return picture_HW3.permute({2, 0, 1}).to(at::kDouble); }
+
+at::Tensor normalised(const at::Tensor& levels_3SS, const models::text::PixelRule& colours) {
   constexpr double kWhite = 255;
+  auto of_colours = [](const std::array<double, 3>& numbers) { return at::tensor(numbers, at::kDouble).view({3, 1, 1}); };
+  return ((levels_3SS / kWhite - of_colours(colours.mean)) / of_colours(colours.deviation)).to(at::kFloat);
+}
+
+}  // namespace
+
+at::Tensor square_of(const at::Tensor& picture_HW3, const SquareRule& rule) {
   const auto height = picture_HW3.size(0), width = picture_HW3.size(1), shorter = std::min(height, width);
   const auto scaled_height = rule.scaled * height / shorter, scaled_width = rule.scaled * width / shorter;
-  auto levels = picture_HW3.permute({2, 0, 1}).to(at::kDouble);
-  levels = models::text::resampled(levels, scaled_height, scaled_width, models::text::Filter::bicubic);
-  levels = levels.narrow(1, (scaled_height - rule.side) / 2, rule.side).narrow(2, (scaled_width - rule.side) / 2, rule.side);
-  auto of_colours = [](const std::array<double, 3>& numbers) { return at::tensor(numbers, at::kDouble).view({3, 1, 1}); };
-  return ((levels / kWhite - of_colours(rule.colours.mean)) / of_colours(rule.colours.deviation)).to(at::kFloat);
+  const auto levels = models::text::resampled(levels_of(picture_HW3), scaled_height, scaled_width, rule.filter);
+  return normalised(levels.narrow(1, (scaled_height - rule.side) / 2, rule.side).narrow(2, (scaled_width - rule.side) / 2, rule.side),
+                    rule.colours);
+}
+
+at::Tensor squeezed(const at::Tensor& picture_HW3, const SquareRule& rule) {
+  return normalised(models::text::resampled(levels_of(picture_HW3), rule.side, rule.side, rule.filter), rule.colours);
 }
 
 }  // namespace burnish::judging

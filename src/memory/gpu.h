@@ -13,6 +13,9 @@ std::optional<c10::Device> gpu();
 /// process may take (memory/host.h).
 std::optional<int64_t> room_on(c10::Device device);
 
+/// Tells whether a device is a GPU in this machine that computes in the host's memory and has none of its own.
+bool is_unified(c10::Device device);
+
 /// The most bytes that tensors ever took of it; 0 where nothing was put there.
 int64_t most_gpu_bytes();
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """How transformers' CLIPModel places pictures and texts, in likeness/:
 
+siglip/               a small random SigLIP, both towers in one file as its hub has it, whose processor scales by the bilinear filter
 dino/                 a small random DINOv2, whose places are interpolated for the pictures that its processor makes
 clip/                 a small random CLIP as its hub has it: both towers with their projections, the tokenizer of tokenizers/clip_json, its processor
 likeness.safetensors  a, b: unit vectors [D] of captions/pictures; texts: of TEXTS, [P, D]; levels.a, levels.b: these pictures, uint8 [H, W, 3];
-                      pixels.a, pixels.b: what its processor makes of them; dino.a and so on: the same of DINOv2
+                      pixels.a, pixels.b: what its processor makes of them; dino.a, siglip.a and so on: the same of DINOv2 and SigLIP
 """
 import json
 import shutil
@@ -13,9 +14,10 @@ import numpy as np
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from transformers import CLIPConfig, CLIPModel, Dinov2Config, Dinov2Model, PreTrainedTokenizerFast
+from transformers import CLIPConfig, CLIPModel, Dinov2Config, Dinov2Model, PreTrainedTokenizerFast, SiglipConfig, SiglipModel
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
 from make_encoders import HERE, randomise, rounded
 
@@ -39,6 +41,22 @@ def dino(results):
         pixels = process(Image.open(HERE / f"captions/pictures/{name}.png").convert("RGB"), return_tensors="pt")["pixel_values"]
         pooled = model(pixels.double()).pooler_output
         results |= {f"dino.pixels.{name}": pixels[0], f"dino.{name}": (pooled / pooled.norm(dim=-1, keepdim=True)).float()[0]}
+
+
+def siglip(results):
+    folder = OUT / "siglip"
+    torch.manual_seed(17)
+    vision = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 3, "image_size": 32, "patch_size": 8}
+    text = {"vocab_size": 12, "hidden_size": 24, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 4}
+    model = rounded(randomise(SiglipModel(SiglipConfig(text_config=text, vision_config=vision)), 1.5))
+    model.to(torch.bfloat16).save_pretrained(folder)
+    model = model.double().eval()
+    process = SiglipImageProcessorPil(size={"height": 32, "width": 32}, resample=Image.Resampling.BILINEAR)
+    process.save_pretrained(folder)
+    for name in "ab":
+        pixels = process(Image.open(HERE / f"captions/pictures/{name}.png").convert("RGB"), return_tensors="pt")["pixel_values"]
+        pooled = model.vision_model(pixels.double()).pooler_output
+        results |= {f"siglip.pixels.{name}": pixels[0], f"siglip.{name}": (pooled / pooled.norm(dim=-1, keepdim=True)).float()[0]}
 
 
 @torch.no_grad()
@@ -70,6 +88,7 @@ def main():
     ids = tokens(TEXTS, padding="max_length", max_length=12, truncation=True, return_tensors="pt", return_token_type_ids=False)
     results["texts"] = unit(model.text_projection(model.text_model(**ids).pooler_output))
     dino(results)
+    siglip(results)
     print({name: value.flatten()[:5] for name, value in results.items()}, results["a"] @ results["b"])
     save_file({name: value.contiguous() for name, value in results.items()}, OUT / "likeness.safetensors", metadata={"texts": json.dumps(TEXTS)})
     for file in OUT.rglob("*"):

@@ -7,6 +7,7 @@
 
 #include "io/json.h"
 #include "judging/dino.h"
+#include "judging/siglip.h"
 #include "models/files/open_files.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -46,14 +47,31 @@ TEST(Likeness, PicturesAndTextsLieWhereTransformersPlacesThem) {
   EXPECT_LT((texts - golden.tensor("texts")).abs().max().item<double>(), 1e-5);
 }
 
-TEST(Dino, PicturesLieWhereTransformersPlacesThem) {
-  Opened<Dino> opened(test::golden_path("likeness/dino"));
+template <class Model>
+void expect_pictures_where_transformers_places_them(const std::string& model) {
+  Opened<Model> opened(test::golden_path("likeness/" + model));
   const auto golden = test::golden("likeness/likeness.safetensors");
   for (const std::string name : {"a", "b"}) {
     const auto shown = opened.model.shown(golden.tensor("levels." + name));
-    EXPECT_LT((shown - golden.tensor("dino.pixels." + name)).abs().max().item<double>(), 1e-5) << name;
-    EXPECT_LT((opened.model.of_pictures(shown.unsqueeze(0))[0] - golden.tensor("dino." + name)).abs().max().item<double>(), 1e-5) << name;
+    EXPECT_LT((shown - golden.tensor(model + ".pixels." + name)).abs().max().template item<double>(), 1e-5) << name;
+    const auto seen = opened.model.of_pictures(shown.unsqueeze(0))[0];
+    EXPECT_LT((seen - golden.tensor(model + "." + name)).abs().max().template item<double>(), 1e-5) << name;
   }
+}
+
+TEST(Dino, PicturesLieWhereTransformersPlacesThem) { expect_pictures_where_transformers_places_them<Dino>("dino"); }
+TEST(Siglip, PicturesLieWhereTransformersPlacesThem) { expect_pictures_where_transformers_places_them<Siglip>("siglip"); }
+
+TEST(Siglip, IsRefusedWhereItIsNoneOrIsShownAnotherSize) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(test::error_of([] { Opened<Siglip> opened(test::golden_path("likeness/dino")); }), HasSubstr("there is no SigLIP in"));
+  test::Scratch scratch;
+  std::filesystem::copy(test::golden_path("likeness/siglip"), scratch / "model");
+  auto json = io::read_json(scratch / "model/preprocessor_config.json");
+  json["size"]["height"] = 40;
+  std::ofstream(scratch / "model/preprocessor_config.json") << json;
+  EXPECT_THAT(test::error_of([&] { Opened<Siglip> opened((scratch / "model").string()); }),
+              HasSubstr("pictures are scaled to 40 pixels, and 32 were expected"));
 }
 
 TEST(Dino, IsRefusedWhereItIsNoneOrIsShownNoWholePatches) {

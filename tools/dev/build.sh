@@ -108,32 +108,36 @@ parts_of() {
   for ((number = 0; number < parts; ++number)); do echo "$program $parts $number $filter"; done
 }
 
-# Every third of such lines; which ones, the commit says, so that one run is repeated and the next one may have others.
-third() { awk -v which=$((0x$(git rev-parse HEAD | cut -c1-4) % 3)) 'NR % 3 == which'; }
+# One such line in GRID_SHARE; which ones, the commit says, so that one run is repeated and the next one may have others.
+GRID_SHARE=9
+share_of_grids() { awk -v of=$GRID_SHARE -v which=$((0x$(git rev-parse HEAD | cut -c1-4) % GRID_SHARE)) 'NR % of == which'; }
 
 # Runs such lines, a process each, one more at a time than there are cores, since some tests wait. For most tests, loading libtorch takes longer than
-# the test.
+# the test. Says what each took.
 run_parts() {
   GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    xargs -P "$(($(nproc) + 1))" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 GTEST_FILTER=$3 timeout 1800 "$0" ||
-      { echo "[dev] $0, part $2 of $1: $?"; false; }'
+    xargs -P "$(($(nproc) + 1))" -L 1 sh -c 'began=$(date +%s) failed=
+      GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 GTEST_FILTER=$3 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; failed=1; }
+      echo "[time] $(($(date +%s) - began)) s: $0, part $2 of $1"
+      [ -z "$failed" ]'
 }
 
 # The tests of FILTER: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end
-# together; before them a third of the cases of PARTLY, which are grids of the two longest. What failed is said once more at the end, and all of it is in FOLDER/tests.log.
+# together; before them a share of the cases of PARTLY, which are grids of the two longest. What failed is said once more at the end, and all of it
+# is in FOLDER/tests.log, with the seconds of each process.
 run_tests() {
   local folder=$1 filter=$2 partly=$3 cores program status=0
   cores=$(nproc)
   {
     if [[ -n $partly ]]; then
-      for program in "$folder"/test_{integration,train_run}; do parts_of "$program" "$((24 * cores))" "$partly"; done | third
+      for program in "$folder"/test_{integration,train_run}; do parts_of "$program" "$((24 * cores))" "$partly"; done | share_of_grids
     fi
     parts_of "$folder/test_integration" "$((12 * cores))" "$filter"
     parts_of "$folder/test_train_run" "$((4 * cores))" "$filter"
     for program in "$folder"/test_*; do
       [[ $program == */test_integration || $program == */test_train_run ]] || parts_of "$program" "$cores" "$filter"
     done
-  } | run_parts 2>&1 | tee "$folder/tests.log" || status=$?
+  } | run_parts 2>&1 | tee "$folder/tests.log" | { grep --line-buffered -v '^\[time\] ' || true; } || status=$?
   ctest --test-dir "$folder" -j "$cores" -L interpreted --output-on-failure || status=$?
   grep -A 15 -E ': Failure$' "$folder/tests.log" | cut -c1-400 | tail -n 60 || true
   grep -E '^\[  FAILED  \]|^\[dev\] ' "$folder/tests.log" | sort -u || true
@@ -215,7 +219,7 @@ verb_test() {
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
   if [[ -z $all ]]; then filter=-$(grids); fi
   if [[ -n $since ]]; then partly=$(grids "$since"); fi
-  say "running the tests${all:+ with all grids, an hour and more}${partly:+ with a third of the cases of $partly}: about $((TEST_MINUTES / $(nproc))) minutes${partly:+ and those of the grids}"
+  say "running the tests${all:+ with all grids, an hour and more}${partly:+ with one in $GRID_SHARE of the cases of $partly}: about $((TEST_MINUTES / $(nproc))) minutes${partly:+ and those of the grids}"
   SECONDS=0
   run_tests "$folder" "$filter" "$partly" || die "tests fail, see above"
   say "the tests took $((SECONDS / 60)) minutes and $((SECONDS % 60)) seconds"

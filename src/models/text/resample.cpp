@@ -21,6 +21,8 @@ namespace {
 /// A weight of one.
 constexpr double kOne = 1 << 22;
 
+double bilinear(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
 double bicubic(double x) {
   constexpr double kA = -0.5;
   x = std::abs(x);
@@ -30,6 +32,10 @@ double bicubic(double x) {
 
 double sinc(double x) { return x == 0 ? 1 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi); }
 double lanczos(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+double weight_at(double x, Filter filter) {
+  return filter == Filter::bilinear ? bilinear(x) : filter == Filter::bicubic ? bicubic(x) : lanczos(x);
+}
 
 /// Row o: what each of `in` pixels counts in pixel o of `out`, as whole numbers.
 at::Tensor weights_of(int64_t in, int64_t out, Filter filter) {
@@ -45,7 +51,7 @@ at::Tensor weights_of(int64_t in, int64_t out, Filter filter) {
     double sum = 0;
     for (auto i = first; i < end; ++i) {
       auto x = (static_cast<double>(i) - centre + 0.5) / stretch;
-      window.push_back(filter == Filter::bicubic ? bicubic(x) : lanczos(x));
+      window.push_back(weight_at(x, filter));
       sum += window.back();
     }
     for (auto i = first; i < end; ++i) {

@@ -4,7 +4,7 @@
 namespace burnish::models::text {
 
 /// Filters of Pillow's Image.resize, by the pixels that they reach on either side.
-enum class Filter { bicubic = 2, lanczos = 3 };
+enum class Filter { bilinear = 1, bicubic = 2, lanczos = 3 };
 
 /// Scales a picture of whole numbers from 0 to 255, fp64 [3, H, W], to [3, height, width]: to the bytes that Pillow's Image.resize makes,
 /// with its fixed-point weights (Pillow: src/libImaging/Resample.c), whose sums fp64 holds exactly, so that every processor makes equal

@@ -112,6 +112,8 @@ void plan_fields(config::Fields& f, PlanChoice& o) {
   f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device").label("GPU memory");
   f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)")
       .label("System memory");
+  f("unified_memory", o.unified_memory,
+    "GPU and host have one memory, of which device_memory is the size, as a DGX Spark's do; a GPU that is there says so itself");
 }
 
 /// Whoever reads settings of others runs nothing that they name (Row::acts_outside).

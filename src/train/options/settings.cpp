@@ -194,7 +194,11 @@ PlanSettings plan_settings(const TrainOptions& o) {
   auto size = [](const char* option, const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(parse_size("train", option, text));
   };
-  return {o.plan.check == "on", size("device_memory", o.plan.device_memory), size("host_memory", o.plan.host_memory), o.model.local_size};
+  return {.refuses = o.plan.check == "on",
+          .device_bytes = size("device_memory", o.plan.device_memory),
+          .host_bytes = size("host_memory", o.plan.host_memory),
+          .is_unified = o.plan.unified_memory,
+          .processes_here = o.model.local_size};
 }
 
 /// Refuses what several processes cannot do together.

@@ -17,6 +17,7 @@ namespace burnish::train {
 struct PlanSettings {
   bool refuses = true;                                        ///< whether it refuses a run that does not fit
   std::optional<int64_t> device_bytes = {}, host_bytes = {};  ///< bytes that the run may take; nothing: device and machine are asked
+  bool is_unified = false;                                    ///< whether device and host have one memory, whatever the device says
   int64_t processes_here = 1;                                 ///< number of the run's processes that share this machine
 };
 

@@ -38,6 +38,7 @@ struct MaskChoice {
 /// What a plan goes by (PlanSettings).
 struct PlanChoice {
   std::string check = "on", device_memory, host_memory;
+  bool unified_memory = false;
 };
 
 /// The options that `burnish train` can be told, those of a room in a struct of its own. Names are DiffSynth-Studio's where it has the

@@ -64,6 +64,7 @@ class Tries {
 };
 
 bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
+  if (limits.are_one && num_bytes + host_bytes > limits.device.value_or(num_bytes + host_bytes)) return false;
   return num_bytes <= limits.device.value_or(num_bytes) && host_bytes <= limits.host.value_or(host_bytes);
 }
 
@@ -81,7 +82,7 @@ std::optional<Change> within_budget(const Pulled& pulled, const Limits& limits, 
   auto budget = by_number;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto left = std::numeric_limits<int64_t>::max();
-    if (limits.device) left = std::min(left, *limits.device - plan->num_bytes());
+    if (limits.device) left = std::min(left, *limits.device - plan->num_bytes() - (limits.are_one ? plan->host_bytes() : 0));
     if (limits.host && plan->device == "cpu") left = std::min(left, *limits.host - plan->host_bytes());
     if (left == std::numeric_limits<int64_t>::max()) return std::nullopt;
     budget = (budget + left) / kMiB * kMiB;
@@ -95,11 +96,11 @@ std::optional<Change> within_budget(const Pulled& pulled, const Limits& limits, 
 }
 
 /// Takes as few levers, in their order, as make the run fit; none where all together do not. How many a device needs is found by halves,
-/// since none takes more of it than those before leave. Of the host's memory, which a CPU's is, some take more. One that the planner
-/// refuses beside the others is left out.
+/// since none takes more of it than those before leave. Of the host's memory, which a CPU's is and some GPUs', some take more. One that the
+/// planner refuses beside the others is left out.
 Levers first_that_fit(Levers levers, const Limits& limits, Tries& tries) {
   auto first = [&](size_t count) { return Levers(levers.begin(), levers.begin() + static_cast<int64_t>(count)); };
-  size_t too_few = 0, count = tries.without_any().device == "cpu" ? 1 : levers.size() + 1;
+  size_t too_few = 0, count = tries.without_any().device == "cpu" || limits.are_one ? 1 : levers.size() + 1;
   while (too_few + 1 < count) {
     const auto middle = (too_few + count) / 2;
     const auto change = tries.with(first(middle));
@@ -161,11 +162,26 @@ std::string nothing_fits(const MemoryPlan& plan, const std::optional<Change>& tr
 }
 
 /// Tells whether a change saves something that whoever reads the plan can see: of the host's memory alone, where the device has no more for
-/// it.
-bool saves(const Change& change, const MemoryPlan& plan) {
+/// it; of both together, where they are one memory.
+bool saves(const Change& change, const MemoryPlan& plan, bool are_one) {
   auto is_less = [](int64_t now, int64_t before) { return now < before && in_units(now) != in_units(before); };
+  if (are_one) return is_less(change.num_bytes + change.host_bytes, plan.num_bytes() + plan.host_bytes());
   if (is_less(change.num_bytes, plan.num_bytes())) return true;
   return plan.device != "cpu" && change.num_bytes <= plan.num_bytes() && is_less(change.host_bytes, plan.host_bytes());
+}
+
+/// Says which memory a run that does not fit has too little of.
+std::string what_lacks(const MemoryPlan& plan, const Limits& limits) {
+  const auto& largest = plan.largest();
+  const auto of_device = in_units(plan.num_bytes()), of_host = in_units(plan.host_bytes());
+  if (limits.device && plan.num_bytes() > *limits.device)
+    return fmt::format("{} takes {} of {} at its peak ({}), and there is {}", largest.name, of_device, plan.device, largest.profile.place,
+                       in_units(*limits.device));
+  if (limits.are_one && limits.device)
+    return fmt::format("{} takes {} of {} at its peak ({}) and {} of the host, which have one memory, and there is {}", largest.name,
+                       of_device, plan.device, largest.profile.place, of_host, in_units(*limits.device));
+  return fmt::format("the run takes {} of the host's memory, {} of it the run's tensors ({}), and there is {}", of_host,
+                     in_units(plan.device == "cpu" ? plan.num_bytes() : 0), largest.profile.place, in_units(*limits.host));
 }
 
 /// Tries all levers together; without the one that the planner refuses beside the others, where there is one.
@@ -184,7 +200,11 @@ std::optional<Change> with_all(const Levers& levers, Tries& tries) {
 Limits limits_of(const Settings& settings) {
   const auto& says = settings.plan;
   Limits limits{.device = says.device_bytes, .host = says.host_bytes.value_or(memory::size_of_host() / says.processes_here)};
-  if (auto device = settings.model.options.device; !limits.device && !device.is_cpu()) limits.device = memory::room_on(device);
+  const auto device = settings.model.options.device;
+  if (device.is_cpu()) return limits;
+  if (!limits.device) limits.device = memory::room_on(device);
+  limits.are_one = says.is_unified || memory::is_unified(device);
+  if (limits.are_one && !says.host_bytes) limits.host = limits.device;
   return limits;
 }
 
@@ -192,10 +212,11 @@ bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan
 
 std::vector<Change> changes(const Settings& settings, const MemoryPlan& plan, const Planner& planner) {
   Tries tries(settings, plan, planner);
+  const bool are_one = limits_of(settings).are_one;
   std::vector<Change> all;
   for (const auto* lever : tries.those_that_can(/*may_accumulate=*/true)) {
     auto change = tries.with({lever});
-    if (change && saves(*change, plan)) all.push_back(std::move(*change));
+    if (change && saves(*change, plan, are_one)) all.push_back(std::move(*change));
   }
   return all;
 }
@@ -246,8 +267,11 @@ std::string to_text(const Advice& advice) {
   }
   bool all_fits = fits(advice.plan, advice.limits);
   std::vector<std::string> there;
-  if (advice.limits.device) there.push_back(fmt::format("{} of {}", in_units(*advice.limits.device), advice.plan.device));
-  if (advice.limits.host) there.push_back(fmt::format("{} of the host", in_units(*advice.limits.host)));
+  const auto& limits = advice.limits;
+  const bool are_one = limits.are_one && limits.device;
+  if (are_one) there.push_back(fmt::format("{} of {} and the host together", in_units(*limits.device), advice.plan.device));
+  else if (limits.device) there.push_back(fmt::format("{} of {}", in_units(*limits.device), advice.plan.device));
+  if (limits.host && !are_one) there.push_back(fmt::format("{} of the host", in_units(*limits.host)));
   const auto table = advice.scaling.steps.empty() ? "" : to_text(advice.scaling);
   if (there.empty()) return text + table;
   text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
@@ -266,6 +290,7 @@ std::string to_json(const Advice& advice) {
   for (const auto& change : advice.changes) json["changes"].push_back(json_of(change));
   if (advice.limits.device) json["limit"] = *advice.limits.device;
   if (advice.limits.host) json["host"]["limit"] = *advice.limits.host;
+  if (advice.limits.are_one) json["unified_memory"] = true;
   json["fits"] = fits(advice.plan, advice.limits);
   if (advice.fitting) json["fit"] = json_of(*advice.fitting);
   if (advice.training_less) json["fit_training_less"] = json_of(*advice.training_less);
@@ -277,16 +302,9 @@ void check_fits(const Settings& settings, const MemoryPlan& plan, const Limits& 
   if (fits(plan, limits)) return;
   auto found = fit(settings, plan, limits, planner);
   auto less = found ? std::nullopt : fit_training_less(settings, plan, limits, planner);
-  const auto& largest = plan.largest();
-  bool is_device = limits.device && plan.num_bytes() > *limits.device;
-  auto takes = is_device ? fmt::format("{} takes {} of {} at its peak ({}), and there is {}", largest.name, in_units(plan.num_bytes()),
-                                       plan.device, largest.profile.place, in_units(*limits.device))
-                         : fmt::format("the run takes {} of the host's memory, {} of it the run's tensors ({}), and there is {}",
-                                       in_units(plan.host_bytes()), in_units(plan.device == "cpu" ? plan.num_bytes() : 0),
-                                       largest.profile.place, in_units(*limits.host));
   throw Error(
       Exit::no_fit, "train",
-      fmt::format("{}; {}, or train all the same with --plan off", takes,
+      fmt::format("{}; {}, or train all the same with --plan off", what_lacks(plan, limits),
                   found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes)) : nothing_fits(plan, less)));
 }
 

@@ -16,12 +16,13 @@ struct Change {
 /// The bytes that a run may take of its device's memory and of the host's; nothing where that is not known.
 struct Limits {
   std::optional<int64_t> device = {}, host = {};
+  bool are_one = false;  ///< whether device and host have one memory; the device's limit is then that of both together
 
   /// Returns the limit of the memory in which `where` computes.
   const std::optional<int64_t>& of(c10::Device where) const { return where.is_cpu() ? host : device; }
 };
 /// Finds a run's limits. The device's is what the settings say, or else what is free on a GPU; the host's is what the settings say, or else
-/// what there is for this process (memory::size_of_host).
+/// what there is for this process (memory::size_of_host); where they are one memory, the host's is the device's.
 Limits limits_of(const Settings& settings);
 bool fits(const MemoryPlan& plan, const Limits& limits);
 

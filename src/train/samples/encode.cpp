@@ -28,11 +28,12 @@ struct Results {
   std::map<std::string, data::Tensors> passing = {};  ///< results for later units only, by key
 };
 
-/// Finds the key of every result, and computes those that the cache lacks, unit by unit. Items are the variants of the samples in order,
-/// then the empty caption.
+/// Finds the key of every result, and computes those that the cache lacks, unit by unit. Items are the picks in order, then the empty
+/// caption.
 class Encoding {
  public:
-  Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion);
+  Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, std::vector<Pick> picks,
+           Portion portion);
   Kept run(const std::set<std::string>& by_block);
 
  private:
@@ -57,12 +58,10 @@ class Encoding {
   std::vector<Results> results_;
 };
 
-Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion)
-    : model_(model), samples_(samples), cache_(cache) {
+Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache,
+                   std::vector<Pick> picks, Portion portion)
+    : model_(model), samples_(samples), cache_(cache), items_(std::move(picks)) {
   hash_files();
-  for (const auto& sample : samples.list) {
-    for (int64_t variant = 0; variant < samples.num_variants; ++variant) items_.push_back({sample.number, variant});
-  }
   items_.push_back({kNoRow});
   for (const auto& unit : schedule.once.units) open(unit, schedule.once.kept);
   cache.hashes().save();
@@ -162,12 +161,7 @@ void Encoding::plan(size_t index, Portion portion) {
 
 Kept Encoding::run(const std::set<std::string>& by_block) {
   for (size_t i = 0; i < results_.size(); ++i) compute(i, by_block);
-  auto variants = static_cast<size_t>(samples_.num_variants);
-  for (size_t i = 0; i + 1 < items_.size(); ++i) {
-    auto& of_row = kept_.by_row[items_[i].row];
-    of_row.resize(variants);
-    of_row[i % variants] = entries(i);
-  }
+  for (size_t i = 0; i + 1 < items_.size(); ++i) kept_.by_row[items_[i].row].push_back(entries(i));
   kept_.empty_caption = entries(items_.size() - 1);
   return std::move(kept_);
 }
@@ -277,11 +271,24 @@ CacheSlots Encoding::entries(size_t item) const {
   return entries;
 }
 
+std::vector<Pick> variants_of(const Samples& samples) {
+  std::vector<Pick> picks;
+  for (const auto& sample : samples.list) {
+    for (int64_t variant = 0; variant < samples.num_variants; ++variant) picks.push_back({sample.number, variant});
+  }
+  return picks;
+}
+
 }  // namespace
+
+Kept encode_picks(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache,
+                  std::vector<Pick> picks, const std::set<std::string>& by_block) {
+  return Encoding(model, schedule, samples, cache, std::move(picks), {}).run(by_block);
+}
 
 Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion,
             const std::set<std::string>& by_block) {
-  if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, portion).run(by_block);
+  if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, variants_of(samples), portion).run(by_block);
   Kept nothing;
   for (const auto& sample : samples.list) nothing.by_row[sample.number].resize(static_cast<size_t>(samples.num_variants));
   return nothing;

@@ -11,4 +11,9 @@ namespace burnish::train {
 Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion = {},
             const std::set<std::string>& by_block = {});
 
+/// Encodes these picks in place of the variants of each sample: the results have those of a row in the order in which they are given, and
+/// the number of one among them takes the place of Pick::variant.
+Kept encode_picks(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache,
+                  std::vector<Pick> picks, const std::set<std::string>& by_block);
+
 }  // namespace burnish::train

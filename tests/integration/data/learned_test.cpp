@@ -53,6 +53,31 @@ TEST_F(Learned, PicturesOfAnotherSetStandOut) {
   EXPECT_THAT(text, testing::HasSubstr("26 samples, 390 visits")) << text;
 }
 
+TEST_F(Learned, WrongCaptionsSayLittleOfTheirPictures) {
+  // Four pictures have the captions of others; "fox face" is one that no other has.
+  const std::vector<std::string> swapped{"cactus", "crown", "guitar", "lemon"};
+  for (size_t i = 0; i < swapped.size(); ++i) {
+    const auto other = swapped[(i + 1) % swapped.size()];
+    write("set/" + swapped[i] + ".txt", other);
+  }
+  for (const char* name : {"noise", "waves"}) {
+    fs::remove(at("set") / (std::string(name) + ".png"));
+    fs::remove(at("set") / (std::string(name) + ".txt"));
+  }
+  write("run.toml", "model = [\"" + fs::path(kAssets).string() + "\"]\ndataset_base_path = \"" + at("set").string() +
+                        "\"\nheight = 192\nwidth = 192\ndtype = \"fp32\"\nlora_rank = 4\ncaption_dropout = 0.5\n");
+  const auto said = run_burnish("data --settings " + quoted(at("run.toml")) + " --compare_captions 4 --json");
+  ASSERT_EQ(said.exit_code, 0) << said.output;
+  const auto json = nlohmann::json::parse(said.output);
+  EXPECT_EQ(json.at("tells_apart"), true);
+  std::vector<std::string> little;
+  for (const auto& sample : json.at("samples")) {
+    if (sample.at("says_little") == true) little.push_back(fs::path(sample.at("file").get<std::string>()).stem().string());
+  }
+  EXPECT_THAT(little, testing::IsSupersetOf(swapped)) << said.output;
+  EXPECT_LE(little.size(), swapped.size() + 1) << said.output;
+}
+
 TEST_F(Learned, ARunThatGoesOnLogsEachVisitOnce) {
   for (const char* run : {"whole", "parts"}) ASSERT_EQ(run_burnish(words(run, run == std::string("whole") ? 8 : 5)).exit_code, 0);
   const auto rest = run_burnish(words("parts", 8) + " --resume");

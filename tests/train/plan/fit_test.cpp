@@ -205,6 +205,39 @@ TEST(Fit, SaysThatNothingFits) {
               testing::HasSubstr("the run does not fit\nno option that takes less memory makes it fit: train smaller pictures"));
 }
 
+/// Blocks that wait in the host's memory leave the device's, where both are one memory too, and then nothing is won.
+TEST(Fit, CountsBothTogetherWhereTheyAreOneMemory) {
+  const auto planner = [](const Settings& settings) {
+    auto plan = made_up(settings);
+    plan.movable.num_blocks = 4;
+    plan.stages[1].profile.peak[memory::Kind::weights] -= settings.step.memory.paged_blocks << 30;
+    plan.host = {{"this program", int64_t{3} << 30}, {"what waits for the device", settings.step.memory.paged_blocks << 30}};
+    return plan;
+  };
+  auto options = test::options_of(
+      test::small_run("flux", "--lora_rank 4 --cache_path cache --optimizer adamw8bit --device_memory 22GiB --unified_memory"));
+  options.model.is_plan = true;
+  options.model.device = "cuda";
+  const auto settings = settle(options);
+  const auto limits = limits_of(settings);
+  EXPECT_TRUE(limits.are_one);
+  EXPECT_EQ(limits.host, limits.device);
+  const auto plan = planner(settings);
+  EXPECT_TRUE(fits(plan, {.device = limits.device, .host = limits.host})) << "20 GiB and 3, each within 22";
+  EXPECT_FALSE(fits(plan, limits)) << "23 together";
+  const auto waits = testing::AnyOf(testing::HasSubstr("blocks_to_swap"), testing::HasSubstr("enable_model_cpu_offload"));
+  for (const auto& change : changes(settings, plan, planner)) EXPECT_THAT(change.flags, testing::Not(waits));
+  const auto found = fit(settings, plan, limits, planner);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->flags, testing::Not(waits));
+  EXPECT_LE(found->num_bytes + found->host_bytes, *limits.device);
+  EXPECT_THAT(test::error_of([&] { check_fits(settings, plan, limits, planner); }, Exit::no_fit),
+              testing::HasSubstr("takes 20.00 GiB of cuda:0 at its peak () and 3.00 GiB of the host, which have one memory, and there is "
+                                 "22.00 GiB; it fits with"));
+  EXPECT_THAT(to_text(Advice{.plan = plan, .limits = limits}),
+              testing::HasSubstr("there is 22.00 GiB of cuda:0 and the host together: the run does not fit"));
+}
+
 TEST(Fit, IsForetoldByFewPlans) {
   int num_plans = 0;
   const auto planner = [&](const Settings& settings) {

@@ -1,0 +1,28 @@
+#pragma once
+#include "judging/eye.h"
+#include "judging/square.h"
+
+namespace burnish::judging {
+
+/// A model by which pictures alone are alike: the vision tower of a SigLIP or SigLIP 2 of one size (Tschannen et al. 2025, arXiv
+/// 2502.14786; transformers' SiglipVisionModel).
+class Siglip final : public Eye {
+ public:
+  /// Finds it by file headers; both must outlive this. A data Error where there is none, or for pictures of another size than its own.
+  Siglip(const models::ModelFiles& files, const models::ModelOptions& options);
+  /// Tells whether the files hold one.
+  static bool is_in(const models::ModelFiles& files);
+
+  models::Components& components() override { return components_; }
+  const char* name() const override { return "SigLIP"; }
+  /// The whole picture, out of shape.
+  at::Tensor shown(const at::Tensor& picture_HW3) const override { return squeezed(picture_HW3, rule_); }
+  at::Tensor of_pictures(const at::Tensor& image_N3SS) override;
+
+ private:
+  const models::ModelOptions& options_;
+  models::Components components_;
+  SquareRule rule_;
+};
+
+}  // namespace burnish::judging
