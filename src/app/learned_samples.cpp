@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/count.h"
+#include "base/input_error.h"
 #include "base/shortened.h"
 #include "records/learned_samples.h"
 
@@ -19,6 +20,15 @@ using records::SampleLosses;
 
 /// Says a difference of logarithms as a share of the loss: "+35 %".
 std::string percent(double difference) { return fmt::format("{:+.0f} %", 100 * (std::exp(difference) - 1)); }
+
+/// Reads what a run learned. A data Error where its visits cannot be compared yet.
+records::LearnedSamples compared(const std::filesystem::path& run) {
+  auto learned = records::learned_samples(run);
+  if (learned.all.empty())
+    data_error("data", "{} has {}, and none at the noise of another to be compared with; train some epochs first", run.string(),
+               count_of(learned.num_visits, "visit"));
+  return learned;
+}
 
 std::string line_of(const LearnedSample& learned, double difference, int64_t num_visits) {
   constexpr size_t kShown = 60;  // of a caption
@@ -41,7 +51,7 @@ std::string lines_of(const std::vector<LearnedSample>& samples, int64_t most, do
 }  // namespace
 
 std::string text_of_learned(const std::filesystem::path& run, int64_t most) {
-  const auto learned = records::learned_samples(run);
+  const auto learned = compared(run);
   std::vector<LearnedSample> badly, by_heart;
   std::ranges::copy_if(learned.all, std::back_inserter(badly), &LearnedSample::is_learned_badly);
   std::ranges::copy_if(learned.all, std::back_inserter(by_heart), &LearnedSample::is_known_by_heart);
@@ -56,7 +66,7 @@ std::string text_of_learned(const std::filesystem::path& run, int64_t most) {
 }
 
 std::string json_of_learned(const std::filesystem::path& run) {
-  const auto learned = records::learned_samples(run);
+  const auto learned = compared(run);
   auto list = nlohmann::json::array();
   for (const auto& sample : learned.all) list.push_back(to_json(sample));
   return nlohmann::json{{"visits", learned.num_visits}, {"samples", list}}.dump(2) + "\n";

@@ -255,7 +255,8 @@ std::vector<const toml::table*> tables_in(const toml::table& table, const std::s
 
 std::string seen_from(const std::string& given, const std::filesystem::path& folder) {
   const auto name = typed_path(given);
-  bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute() || is_path_of_windows(name);
+  const bool is_address = name.find("://") != name.npos;
+  bool stays = name.empty() || folder.empty() || is_address || std::filesystem::path(name).is_absolute() || is_path_of_windows(name);
   return stays ? name : (folder / name).lexically_normal().string();
 }
 

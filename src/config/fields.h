@@ -13,7 +13,7 @@ namespace burnish::config {
 /// Rewrites a file name in a text that stood in `folder` for the current folder.
 using Relocate = std::string (*)(const std::string& text, const std::filesystem::path& folder);
 
-/// Moves relative names into the folder, as a Relocate.
+/// Moves relative names into the folder, as a Relocate; addresses (scheme://...) stay.
 std::string seen_from(const std::string& name, const std::filesystem::path& folder);
 /// Moves what may be a name or something else, a model's id say, as a Relocate: it is a name where there is such a file in the folder. In
 /// "file:part" the file is looked for.

@@ -187,6 +187,7 @@ void inversion_rows(Table& table) {
 void data_rows(Table& table) {
   table << same("instance_data_dir", "dataset_metadata_path",
                 "instance_prompt is the caption of pictures without a text file, of all there");
+  table << rewritten("dataset_name", "dataset_metadata_path", dataset_of_hub);
   table << rewritten("class_data_dir", "class_metadata_path", [](const Value& value, const Settings& all) {
     return all.on("with_prior_preservation") ? carried(value) : left_out("");
   });

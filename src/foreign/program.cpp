@@ -43,6 +43,12 @@ void part_by_media(std::vector<Dataset>& datasets, const std::function<DatasetUs
   }
 }
 
+Outcome dataset_of_hub(const Value& value, const Settings&) {
+  if (!asks_for_something(value)) return left_out("");
+  const auto name = text_of(value);
+  return carried(io::is_there(name) ? name : "hf://datasets/" + name);
+}
+
 Outcome given_caption(const Value& value, const Settings&) { return asks_for_something(value) ? carried(text_of(value)) : left_out(""); }
 
 Value without_sections(const Value& tree) {

@@ -132,6 +132,9 @@ extern const char* const kNameReferences;
 /// The ending of caption files, whose point may be left out.
 SettingRow caption_ending_row(const std::string& theirs);
 
+/// Carries the name of a dataset on Hugging Face as its address, and that of a folder which is there as it is.
+Outcome dataset_of_hub(const Value& value, const Settings& all);
+
 /// One caption for samples that have none, where the program is given one.
 Outcome given_caption(const Value& value, const Settings& all);
 

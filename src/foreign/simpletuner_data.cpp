@@ -47,6 +47,7 @@ int64_t whole_steps(double pixels, const Settings& all) {
 }
 
 bool has_folder(const Settings& all) { return all.has("dataset.id"); }
+bool is_on_hub(const Settings& all) { return lower(all.text("dataset.type")) == "huggingface"; }
 
 /// A value that follows from the side.
 Convert by_edge(std::function<Outcome(double edge, const Settings& all)> of) {
@@ -171,13 +172,16 @@ void put_simpletuner_datasets(const Value& list, Arranged& arranged) {
 
 void simpletuner_data_rows(Table& table) {
   using namespace of_simpletuner;
-  table << rewritten("dataset.instance_data_dir", "dataset_metadata_path", [](const Value& value, const Settings&) {
+  table << rewritten("dataset.instance_data_dir", "dataset_metadata_path", [](const Value& value, const Settings& all) {
+    if (is_on_hub(all)) return left_out("");
     return value.is_string() ? carried(value) : left_out("one folder is one dataset");
   });
-  table << rewritten("dataset.type", "", [](const Value& value, const Settings&) {
-             return left_out(lower(text_of(value)) == "local"
+  table << rewritten("dataset.dataset_name", "dataset_metadata_path",
+                     [](const Value& value, const Settings& all) { return is_on_hub(all) ? dataset_of_hub(value, all) : left_out(""); });
+  table << rewritten("dataset.type", "", [](const Value& value, const Settings& all) {
+             return left_out(lower(text_of(value)) == "local" || is_on_hub(all)
                                  ? ""
-                                 : "data lies on this machine; fetch it, and name its folder in dataset_metadata_path");
+                                 : "data lies on this machine, or on Hugging Face; fetch it, and name its folder in dataset_metadata_path");
            }).otherwise("local");
   // Its repeats come on top of the first visit.
   table << rewritten("dataset.repeats", "dataset_repeat", [](const Value& value, const Settings& all) {

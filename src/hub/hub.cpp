@@ -67,7 +67,9 @@ void check_interrupt() {
 
 void Hub::refuse(const Answer& answer, const std::string& id, const std::string& path) const {
   check_interrupt();
-  auto model = fmt::format("the model '{}'", id), what = path.empty() ? model : fmt::format("'{}' of '{}'", path, id);
+  const bool is_dataset = id.starts_with("datasets/");
+  auto model = fmt::format("{}'{}'", is_dataset ? "" : "the model ", id),
+       what = path.empty() ? model : fmt::format("'{}' of '{}'", path, id);
   auto status = answer.status;
   if (status == 401) {
     auto token = has_token() ? fmt::format("the token in {} may not read it", token_variable())
@@ -79,6 +81,9 @@ void Hub::refuse(const Answer& answer, const std::string& id, const std::string&
     data_error("hub", "{} refuses {} (403): {}open {}/{} in a browser, accept its terms, and set {} to a token of that account", name(),
                what, gated ? "the model is gated; " : "", endpoint(), id, token_variable());
   }
+  if (status == 404 && path.empty() && is_dataset)
+    data_error("hub", "there is no '{}' of this revision on {} (404): check the spelling, and after @ the name of the revision", id,
+               name());
   if (status == 404 && path.empty()) {
     auto other = source() == Source::huggingface ? "modelscope" : "huggingface";
     data_error("hub",

@@ -33,7 +33,7 @@ class Hub {
   virtual const char* endpoint_variable() const = 0;
   virtual const char* token_variable() const = 0;
   virtual bool has_token() const = 0;
-  /// Names the models' first revision.
+  /// Names the revision whose files it lists.
   virtual std::string revision() const = 0;
   /// Asks for the files of a model, by its id ("author/model").
   virtual Listing list(const Transport& transport, const std::string& id) const = 0;
@@ -45,7 +45,7 @@ class Hub {
   [[noreturn]] void refuse(const Answer& answer, const std::string& id, const std::string& path) const;
 };
 
-std::unique_ptr<Hub> make_huggingface(const Settings& settings);
+std::unique_ptr<Hub> make_huggingface(const Settings& settings, std::string revision = "main");
 std::unique_ptr<Hub> make_modelscope(const Settings& settings);
 std::unique_ptr<Hub> make_hub(Source source, const Settings& settings);
 

@@ -19,10 +19,11 @@ int64_t size_at(const json& object, const char* key) {
   return it != object.end() && it->is_number_unsigned() ? it->get<int64_t>() : -1;
 }
 
-/// Addresses and fields as in huggingface_hub's hf_api.py (model_info) and file_download.py (hf_hub_url).
+/// Addresses and fields as in huggingface_hub's hf_api.py (model_info, dataset_info) and file_download.py (hf_hub_url).
 class HuggingFace : public Hub {
  public:
-  explicit HuggingFace(const Settings& settings) : endpoint_(settings.huggingface_endpoint), token_(settings.huggingface_token) {}
+  HuggingFace(const Settings& settings, std::string revision)
+      : endpoint_(settings.huggingface_endpoint), token_(settings.huggingface_token), revision_(std::move(revision)) {}
 
   Source source() const override { return Source::huggingface; }
   std::string name() const override { return "Hugging Face"; }
@@ -30,10 +31,11 @@ class HuggingFace : public Hub {
   const char* endpoint_variable() const override { return "HF_ENDPOINT"; }
   const char* token_variable() const override { return "HF_TOKEN"; }
   bool has_token() const override { return !token_.empty(); }
-  std::string revision() const override { return "main"; }
+  std::string revision() const override { return revision_; }
 
   Listing list(const Transport& transport, const std::string& id) const override {
-    auto answer = transport.get({endpoint_ + "/api/models/" + id + "/revision/main?blobs=true", token_});
+    const auto kind = id.starts_with("datasets/") ? "" : "models/";
+    auto answer = transport.get({endpoint_ + "/api/" + kind + id + "/revision/" + url_encoded(revision_) + "?blobs=true", token_});
     if (!answer.is_good()) refuse(answer, id, "");
     auto model = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
     Listing listing{hexadecimal(text_at(model, "sha"), 40), {}};
@@ -54,11 +56,13 @@ class HuggingFace : public Hub {
   }
 
  private:
-  std::string endpoint_, token_;
+  std::string endpoint_, token_, revision_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hub> make_huggingface(const Settings& settings) { return std::make_unique<HuggingFace>(settings); }
+std::unique_ptr<Hub> make_huggingface(const Settings& settings, std::string revision) {
+  return std::make_unique<HuggingFace>(settings, std::move(revision));
+}
 
 }  // namespace burnish::hub

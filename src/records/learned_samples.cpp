@@ -4,15 +4,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/input_error.h"
-
 namespace burnish::records {
 
 LearnedSamples learned_samples(const std::filesystem::path& run) {
   const auto visits = read_visits(run);
   auto losses = compare_samples(visits.all);
-  if (losses.empty())
-    data_error("records", "{} logged no visit of a sample with a loss above 0; it has to train some steps first", run.string());
   std::ranges::stable_sort(losses, std::greater(), [](const auto& sample) { return std::abs(sample.distance); });
   LearnedSamples learned{.num_visits = std::ssize(visits.all), .all = {}};
   for (const auto& of_sample : losses) {

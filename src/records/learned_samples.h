@@ -23,7 +23,7 @@ struct LearnedSamples {
   int64_t num_visits = 0;
   std::vector<LearnedSample> all;
 };
-/// Reads the run's log of visits. Throws a data Error where there is none, or it holds no visit with a loss above 0.
+/// Reads the run's log of visits; `all` is empty where none can be compared with another. Throws a data Error where there is no log.
 LearnedSamples learned_samples(const std::filesystem::path& run);
 
 /// Says them as {"row", "file", "caption", "visits", "difference", "distance", "noisy_visits", "noisy_difference", "noisy_distance",

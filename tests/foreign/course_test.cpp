@@ -354,6 +354,11 @@ TEST(Course, DiffusersScripts) {
   EXPECT_EQ(ours.number("lr_warmup_steps"), 0);  // a constant rate has no warm-up there
   EXPECT_EQ(ours.number("weight_decay"), 1e-4);
   EXPECT_EQ(ours.number("embedded_guidance"), 3.5);
+  EXPECT_EQ(ours.text("dataset_metadata_path"), "y");
+  auto of_hub =
+      imported(foreign::diffusers(), foreign::parse_command_line("train_dreambooth_lora_flux.py --pretrained_model_name_or_path x "
+                                                                 "--dataset_name author/photos --instance_prompt 'a dog'"));
+  EXPECT_EQ(of_hub.text("dataset_metadata_path"), "hf://datasets/author/photos");
   EXPECT_EQ(ours.number("max_steps"), 500);
 }
 

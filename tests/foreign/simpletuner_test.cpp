@@ -177,8 +177,8 @@ TEST_F(SimpleTuner, AreaSideAndSquare) {
   EXPECT_EQ(of({{"crop", true}, {"crop_style", "center"}}).value("random_crop"), false);
   EXPECT_EQ(of({{"caption_strategy", "textfile"}, {"prepend_instance_prompt", true}}).value("caption_prefix"), "a cat ");
   EXPECT_THAT(of({{"caption_strategy", "filename"}}).said.not_carried, Contains(HasSubstr("a file's name is no caption here")));
-  EXPECT_THAT(of({{"type", "huggingface"}, {"dataset_name", "a/b"}}).said.not_carried,
-              Contains(HasSubstr("dataset.type = huggingface: data lies on this machine")));
+  EXPECT_EQ(of({{"type", "huggingface"}, {"dataset_name", "a/b"}}).value("dataset_metadata_path"), "hf://datasets/a/b");
+  EXPECT_THAT(of({{"type", "aws"}}).said.not_carried, Contains(HasSubstr("dataset.type = aws: data lies on this machine")));
 }
 
 TEST_F(SimpleTuner, SeveralDatasetsAndWhatTheyAreNot) {

@@ -10,11 +10,12 @@
 
 namespace burnish::test {
 
-/// The files of one model, "author/model", as Hugging Face and ModelScope give them.
+/// The files of one model, "author/model", as Hugging Face and ModelScope give them, and of one dataset, "datasets/author/set", of the
+/// revisions main and v1.
 class FakeHub {
  public:
   /// By their paths. Those above 1000 bytes are in LFS, as on Hugging Face.
-  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> files, dataset_files;
   /// Answers in place of the hub's own where it is not empty.
   std::function<std::string(const std::string& request)> instead = [](const std::string&) { return ""; };
 
@@ -30,7 +31,8 @@ class FakeHub {
   }
 
   /// All files of a folder.
-  void add_folder(const std::filesystem::path& folder) {
+  void add_folder(const std::filesystem::path& folder) { add(folder, files); }
+  static void add(const std::filesystem::path& folder, std::map<std::string, std::string>& files) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       if (!entry.is_regular_file()) continue;
       std::stringstream text;
@@ -50,15 +52,21 @@ class FakeHub {
   std::string answer(const std::string& request) const {
     if (auto other = instead(request); !other.empty()) return other;
     auto target = request.substr(4, request.find(' ', 4) - 4);
-    if (target.starts_with("/api/models/author/model/revision/main")) return http(200, huggingface_list().dump());
+    if (target.starts_with("/api/models/author/model/revision/main")) return http(200, huggingface_list(files).dump());
+    for (const std::string revision : {"main", "v1"}) {
+      if (target.starts_with("/api/datasets/author/set/revision/" + revision + "?"))
+        return http(200, huggingface_list(dataset_files).dump());
+    }
     if (target.starts_with("/api/v1/models/author/model/repo/files?")) return http(200, modelscope_list().dump());
     auto resolve = std::string("/author/model/resolve/") + kCommit + "/", file = std::string("/api/v1/models/author/model/repo?");
-    if (target.starts_with(resolve)) return content(request, target.substr(resolve.size()));
-    if (target.starts_with(file)) return content(request, decoded(target.substr(target.find("FilePath=") + 9)));
+    if (target.starts_with(resolve)) return content(files, request, target.substr(resolve.size()));
+    const auto of_dataset = std::string("/datasets/author/set/resolve/") + kCommit + "/";
+    if (target.starts_with(of_dataset)) return content(dataset_files, request, target.substr(of_dataset.size()));
+    if (target.starts_with(file)) return content(files, request, decoded(target.substr(target.find("FilePath=") + 9)));
     return http(404, "not found");
   }
 
-  std::string content(const std::string& request, const std::string& path) const {
+  static std::string content(const std::map<std::string, std::string>& files, const std::string& request, const std::string& path) {
     auto it = files.find(path);
     if (it == files.end()) return http(404, "no such file");
     auto from = asked_from(request);
@@ -74,7 +82,7 @@ class FakeHub {
     return plain;
   }
 
-  nlohmann::json huggingface_list() const {
+  static nlohmann::json huggingface_list(const std::map<std::string, std::string>& files) {
     auto siblings = nlohmann::json::array();
     for (const auto& [path, content] : files) {
       nlohmann::json file{{"rfilename", path}, {"size", content.size()}, {"blobId", git_hash(content)}};

@@ -88,5 +88,5 @@ TEST_F(Learned, ARunThatGoesOnLogsEachVisitOnce) {
 TEST_F(Learned, ARunWithoutVisitsIsNamed) {
   refused(3, "data --from_run " + quoted(at("set")), {"set has no visits.jsonl"});
   write("set/visits.jsonl", "{\"step\": 1, \"visits\": []}\n");
-  refused(3, "data --from_run " + quoted(at("set")), {"logged no visit of a sample"});
+  refused(3, "data --from_run " + quoted(at("set")), {"has 0 visits, and none at the noise of another"});
 }

@@ -63,6 +63,30 @@ TEST_F(HubProgram, TrainsAModelByItsIdAndAsksOnce) {
   EXPECT_EQ(read_log(folder_ / "first").at(0)["loss"], read_log(folder_ / "second").at(0)["loss"]);
 }
 
+/// Pictures and captions of a hub are named as its own programs name them, on the command line and in settings.
+TEST_F(HubProgram, TrainsOnADatasetByItsAddress) {
+  FakeHub::add(kGolden / "pictures", hub_.dataset_files);
+  const auto address = std::string("hf://datasets/author/set");
+  auto outcome = run_burnish("data " + address + " --resolution 64", environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  const auto asked = hub_.requests().size();
+  std::ofstream(folder_ / "run.toml") << "dataset_base_path = \"" << address << "\"\n";
+  const std::string options = "--height 64 --width 64 --lora_rank 2 --max_steps 1 --dtype fp32 --num_threads 1 --model " + quoted(kAssets);
+  outcome =
+      run_burnish("train " + quoted(folder_ / "run.toml") + " " + options + " --output_path " + quoted(folder_ / "run"), environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  outcome =
+      run_burnish("train " + options + " --dataset_base_path " + quoted(kGolden / "pictures") + " --output_path " + quoted(folder_ / "own"),
+                  environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(read_log(folder_ / "run").at(0)["loss"], read_log(folder_ / "own").at(0)["loss"]);
+  EXPECT_EQ(hub_.requests().size(), asked) << "what is here is not asked for again";
+  outcome = run_burnish("train " + options + " --dataset_base_path hf://datasets/author --output_path " + quoted(folder_ / "none"),
+                        environment());
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("names no dataset of a hub"));
+}
+
 TEST_F(HubProgram, ACacheOfEncodingsLeavesTheDenoiserOnTheHub) {
   auto arguments = "cache --model author/model " + pictures() + "--dtype fp32 --num_threads 1 --cache_path " + quoted(folder_ / "cache");
   auto outcome = run_burnish(arguments, environment());
