@@ -160,7 +160,7 @@ void Ltx2Model::fill_settings(const LtxSources& found) {
 void Ltx2Model::modulate(pipeline::Scope& scope) {
   scope.uses(kModulationPart);
   const auto sigma = scope.tensor(kTime).to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulationPart).modulate(sigma, given_->are_any(), options_.dtype));
+  scope.write("modulation", loaded<Transformer>(kModulationPart).modulate(sigma, given_->are_any(scope), options_.dtype));
 }
 
 void Ltx2Model::denoise(pipeline::Scope& scope) {
@@ -175,7 +175,7 @@ void Ltx2Model::denoise(pipeline::Scope& scope) {
   given_->give(scope, in);
   const auto [frames, sound] = loaded<Transformer>(kBodyPart).forward(in);
   scope.write("prediction",
-              given_->has_first() ? leading_to_first(frames, noisy, scope.tensor(GivenFrames::kFirst), scope.tensor(kTime)) : frames);
+              given_->are_first(scope) ? leading_to_first(frames, noisy, scope.tensor(GivenFrames::kFirst), scope.tensor(kTime)) : frames);
   scope.write(kSoundPrediction, sound);
 }
 
@@ -185,7 +185,9 @@ pipeline::Units Ltx2Model::denoise_units() {
   const std::vector<std::string> texts{"text_embedding", kSoundText, "text_mask"}, tokens{kTextTokens, kSoundTextTokens};
   pipeline::Units units{{"connect_text", texts, connected_names(), {kConnectorsPart}, [this](Scope& s) { connect(s); }}};
   if (projects) units.push_back({"project_text", connected_names(), tokens, {kText}, [this](Scope& s) { project(s); }});
-  units.push_back({"modulate", {kTime}, {"modulation"}, {kModulationPart}, [this](Scope& s) { modulate(s); }});
+  auto times = given_->read_to_tell();
+  times.push_back(kTime);
+  units.push_back({"modulate", times, {"modulation"}, {kModulationPart}, [this](Scope& s) { modulate(s); }});
   std::vector<std::string> reads{"noisy", kSoundNoisy, kTextTokens, kSoundTextTokens, "modulation", kRateOfFrames};
   for (const auto& name : given_->reads()) reads.push_back(name);
   if (given_->has_first()) reads.push_back(kTime);
