@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden file of LTX-2.5's times: its small transformer of make_ltx2.py with the first frame given, whose tokens have the time 0 in the attention between
 frames and sound as well, while gates of that attention have the time of the other stream. diffusers has one switch for both, so that the gate of frames
-is given its time here.
+is given its time here. DiffSynth-Studio's LTXModel with use_tokenwise_av_ca_scale_shift (2.1.12) gives the same numbers to 2e-7.
 
 ltx2_times_25.safetensors: in.<input>, out and sound, and grad.<parameter>: the digest of the gradient of sum(out * out_weight) + sum(sound * sound_weight);
                            crossed.out as all versions before have it, with the time of the other stream for scales and shifts too.

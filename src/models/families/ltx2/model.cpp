@@ -16,6 +16,9 @@ namespace burnish::models::ltx2 {
 
 namespace {
 
+/// What stands for the decoder of frames among components where no file has one that runs here, so that drawing is refused before it
+/// begins.
+const std::string kDecoder = "video_decoder";
 const std::string kDit = "dit", kTime = "sigma", kModulationPart = "dit.modulation", kBodyPart = "dit.body";
 /// Values of sound that the denoiser reads and writes.
 const std::string kSoundNoisy = kSound + "_noisy", kSoundPrediction = kSound + "_prediction";
@@ -118,6 +121,11 @@ void Ltx2Model::add_autoencoder(const Source& source) {
   autoencoder_.names.single_file = {kVae + ".", original_autoencoder_keys(config.encoder.levels.size(), config.decoder.levels.size())};
   autoencoder_.names.without_gradient = {"decoder"};
   add(autoencoder_, /*patch=*/1);
+  if (source.entry && !config.decoder.is_there)
+    add({.name = kDecoder,
+         .what = "decoder of frames (of LTX-2.5 the one of convolutions, ltx-2.5-video-vae-conv-bf16.safetensors)",
+         .build = [](const std::string&, const at::TensorOptions&) -> std::unique_ptr<nn::Module> { return nullptr; }},
+        plain_names(kDecoder));
   auto& frames = latent_space_.streams.front();
   frames.temporal = config.frames_per_latent();
   frames.weight = sound_->weights().frames;
@@ -204,6 +212,7 @@ UnitGroups Ltx2Model::units_of(const Expert&) {
   groups.denoise = denoise_units();
   given_->add_units(groups, kVae, encoding_by(autoencoder_, components_, options_.device));
   sound_->add_units(groups);
+  if (names_.components.contains(kDecoder)) groups.decode.front().models.push_back(kDecoder);
   return groups;
 }
 
