@@ -200,7 +200,8 @@ void check_fused_rows(const models::Model& model, const std::vector<Names>& all,
 /// Tells of a file that says it was made for another version of the model, whose layers are as wide.
 void tell_version(const models::Model& model, const std::string& file) {
   const auto& names = model.names();
-  auto said = io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata()["modelspec.architecture"];
+  auto metadata = io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata();
+  auto said = metadata["modelspec.architecture"];
   said = said.substr(0, said.find('/'));
   if (said.empty() || said == names.variant) return;
   for (const auto* family : models::all_families()) {
