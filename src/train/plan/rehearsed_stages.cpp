@@ -204,8 +204,6 @@ Batch Rehearsal::next_batch(Batch batch, int64_t phase) {
   const auto& experts = subject_.model->names().experts;
   auto expert = std::ranges::find(experts, subject_.chosen.experts[number].component, &models::Expert::component);
   if (batch.draws.contains(models::kExpert)) batch.draws[models::kExpert] = at::scalar_tensor(expert - experts.begin(), at::kLong);
-  // A step takes most memory where all is given.
-  for (const auto& [name, share] : subject_.model->names().references.given_shares) batch.draws[name] = at::scalar_tensor(1.0, at::kDouble);
   if (batch.draws.contains(kPhase)) batch.draws[kPhase] = at::scalar_tensor(phase, at::kLong);
   return batch;
 }
