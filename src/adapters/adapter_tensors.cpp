@@ -35,8 +35,11 @@ const char* magnitude_name(const LayerPrefixes& prefixes) {
 
 }  // namespace
 
-io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
-  io::NamedTensors tensors;
+std::vector<AdapterValue> adapter_values(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
+  std::vector<AdapterValue> values;
+  auto add = [&](const std::string& name, const at::Tensor& value) {
+    values.push_back({{name, value.scalar_type(), value.sizes().vec()}, [value] { return value; }});
+  };
   const auto chosen = settled(layout, {adapted});
   const bool is_diffsynth = chosen == Layout::diffsynth;
   for (const auto& item : in_layout(adapted, prefixes, chosen)) {
@@ -46,27 +49,32 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
     // LoHa and LoKr are nothing that diffusers could refuse for it.
     bool has_alpha = !is_diffsynth && (chosen != Layout::diffusers || prefixes.diffusers_alpha || update.kind() != Kind::lora);
     for (auto [part, tensor] : update.parameters()) {
-      auto value = in_file_shape(part, tensor.detach(), product);
-      if (!has_alpha && part == "lora_B.weight") value = value * update.scale();
-      value = value.to(dtype);
+      const auto value = in_file_shape(part, tensor.detach(), product);
+      const double scale = !has_alpha && part == "lora_B.weight" ? update.scale() : 1;
       if (chosen != Layout::diffusers && part == "lora_A.weight") part = is_diffsynth ? "lora_A.default.weight" : "lora_down.weight";
       if (chosen != Layout::diffusers && part == "lora_B.weight") part = is_diffsynth ? "lora_B.default.weight" : "lora_up.weight";
-      tensors.emplace_back(name + "." + part, value);
+      values.push_back({{name + "." + part, dtype, value.sizes().vec()},
+                        [value, scale, dtype] { return (scale == 1 ? value : value * scale).to(dtype); }});
     }
     // OFT's alpha is the limit of its blocks, of which it has none; a full delta has none either way.
     auto alpha = update.kind() == Kind::oft ? 0 : update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
-    if (has_alpha && update.kind() != Kind::full)
-      tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
+    if (has_alpha && update.kind() != Kind::full) add(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
     if (!item.adapter->is_dora()) continue;
     auto m = item.adapter->magnitude().m.detach();
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;
     if (chosen == Layout::diffusers && by_output) {
       // peft has [out] for linear layers and [1, out, 1...] for convolutions
-      tensors.emplace_back(name + magnitude_name(prefixes), product.channel_dim() == -1 ? m : along_weight(m, 1, product));
+      add(name + magnitude_name(prefixes), product.channel_dim() == -1 ? m : along_weight(m, 1, product));
     } else {
-      tensors.emplace_back(name + ".dora_scale", along_weight(m, by_output ? 0 : 1, product));
+      add(name + ".dora_scale", along_weight(m, by_output ? 0 : 1, product));
     }
   }
+  return values;
+}
+
+io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
+  io::NamedTensors tensors;
+  for (const auto& value : adapter_values(adapted, prefixes, dtype, layout)) tensors.emplace_back(value.spec.name, value.get());
   return tensors;
 }
 

@@ -23,7 +23,8 @@ enum class Purpose : uint64_t {
   validation = 13,
   trajectory = 15,
   class_turns = 16,
-  expert = 17
+  expert = 17,
+  given = 18
 };
 
 /// Mixes the bits of x by one round of SplitMix64 (Steele, Lea & Flood 2014).

@@ -57,6 +57,7 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
   auto conditions = stack_prompts(model, encoded, prompts);
   conditions.merge(stack_given(model, encoded, batch.front(), std::ssize(batch)));
   conditions[kRateOfFrames] = at::scalar_tensor(rate_of(model, batch.front()), at::kDouble);
+  for (const auto& [name, share] : model.names().references.given_shares) conditions[name] = at::scalar_tensor(1.0, at::kDouble);
   conditions.merge(encode_size(model.units().encode_size, batch.front(), std::ssize(batch), device));
   return conditions;
 }

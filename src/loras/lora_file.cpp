@@ -197,6 +197,22 @@ void check_fused_rows(const models::Model& model, const std::vector<Names>& all,
   }
 }
 
+/// Tells of a file that says it was made for another version of the model, whose layers are as wide.
+void tell_version(const models::Model& model, const std::string& file) {
+  const auto& names = model.names();
+  auto metadata = io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata();
+  auto said = metadata["modelspec.architecture"];
+  said = said.substr(0, said.find('/'));
+  if (said.empty() || said == names.variant) return;
+  for (const auto* family : models::all_families()) {
+    const bool is_other =
+        family->name == names.family && std::ranges::find(family->variants, said, &models::Variant::title) != family->variants.end();
+    if (is_other)
+      warn("{} was trained on {}, and this model is {}; its layers fit, and how good it is here nobody promises", file, said,
+           names.variant);
+  }
+}
+
 /// Holds what was read to the components that it is for.
 void check_components(models::Model& model, const std::string& file, Absent absent, const AdaptersByComponent& by_component) {
   for (const auto& [component, weights] : by_component) {
@@ -269,6 +285,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
                skipped.at(0), skipped.size() - 1);
   if (!is_told && by_component.contains(denoiser) && absent != Absent::as_published) refuse_unknown_expert(model.names(), file);
   check_components(model, file, absent, by_component);
+  if (absent == Absent::refused) tell_version(model, file);
   return by_component;
 }
 

@@ -147,13 +147,42 @@ TEST_F(SettingsOfLtx, SimpleTunersClipsAreHeardUnlessTheySayOtherwise) {
   EXPECT_THAT(weighed.value("lora_target_modules").dump(), HasSubstr("audio_caption_projection.linear_2")) << "2.0 has them";
 }
 
-TEST_F(SettingsOfLtx, SimpleTunersFirstFrameIsGivenAlwaysOrToldOf) {
+TEST_F(SettingsOfLtx, SimpleTunersFirstFrameIsGivenAlwaysOrAtAShareOfVisits) {
   const auto always = of_simpletuner({{"ltx2_first_frame_conditioning_probability", 1.0}});
   EXPECT_EQ(always.value("extra_inputs"), "input_image,input_audio");
+  EXPECT_FALSE(always.is_from("given_frames_share"));
   const auto often = of_simpletuner({{"ltx2_first_frame_conditioning_probability", 0.5}, {"ltx2_prefix_conditioning_probability", 0.25}});
-  EXPECT_EQ(often.value("extra_inputs"), "input_audio");
-  EXPECT_THAT(often.said.not_carried, Contains(HasSubstr("ltx2_first_frame_conditioning_probability = 0.5: frames of a clip are given")));
-  EXPECT_THAT(often.said.not_carried, Contains(HasSubstr("ltx2_prefix_conditioning_probability = 0.25")));
+  EXPECT_EQ(often.value("extra_inputs"), "input_image,input_audio");
+  EXPECT_EQ(often.value("given_frames"), 1);
+  EXPECT_EQ(often.value("given_frames_share"), 0.625) << "one latent is the first frame: half the visits, and a quarter of the others";
+  EXPECT_THAT(often.said.not_carried, Not(Contains(HasSubstr("_conditioning_probability"))));
+  EXPECT_THAT(often.said.different, Contains(HasSubstr("whose samples go together")));
+  const auto two = of_simpletuner({{"ltx2_first_frame_conditioning_probability", 0.5},
+                                   {"ltx2_prefix_conditioning_probability", 0.25},
+                                   {"ltx2_prefix_conditioning_frames", 3}});
+  EXPECT_EQ(two.value("given_frames_share"), 0.5);
+  EXPECT_THAT(two.said.not_carried, Contains(HasSubstr("ltx2_prefix_conditioning_probability = 0.25: one number of first frames")));
+}
+
+TEST_F(SettingsOfLtx, SimpleTunersListOfConditionsIsWhatItsKindsAre) {
+  const auto list =
+      Value::parse(R"([{"type": "prefix", "probability": 0.25, "temporal_boundary": 2}, {"type": "suffix", "probability": 0.5},
+                                     {"type": "spatial_crop", "probability": 0.1, "spatial_region": [0, 0, 2, 2]}])");
+  for (const auto& written : {list, Value(list.dump())}) {
+    const auto done = of_simpletuner({{"ltx2_intrinsic_conditioning", written}});
+    EXPECT_EQ(done.value("extra_inputs"), "input_image,end_image,input_audio");
+    EXPECT_EQ(done.value("given_frames"), 9);
+    EXPECT_EQ(done.value("given_frames_share"), 0.25);
+    EXPECT_EQ(done.value("given_last_frames"), 1);
+    EXPECT_EQ(done.value("given_last_frames_share"), 0.5);
+    EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("parts of frames, by a mask or a region, are not given")));
+  }
+  const auto alone = of_simpletuner({{"ltx2_intrinsic_conditioning", Value::parse(R"([{"type": "first_frame"}])")}});
+  EXPECT_EQ(alone.value("extra_inputs"), "input_image,input_audio");
+  EXPECT_FALSE(alone.is_from("given_frames_share")) << "a probability of 1 is what stands for none";
+  EXPECT_THAT(alone.said.not_carried, Not(Contains(HasSubstr("ltx2_intrinsic"))));
+  const auto table = of_simpletuner({{"ltx2_intrinsic_conditioning", Value::parse(R"({"type": "first_frame"})")}});
+  EXPECT_THAT(table.said.not_carried, Contains(HasSubstr("as a list of objects")));
 }
 
 TEST_F(SettingsOfLtx, SimpleTunersEndsAreLatentsAndHereFrames) {

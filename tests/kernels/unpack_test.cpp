@@ -78,3 +78,20 @@ TEST(Unpack, RowsThatKernelsForGpusTake) {
     }
   }
 }
+
+// Of a large weight few rows are fp32 at once; none depends on another.
+TEST(Unpack, ManyRowsAreThoseOfAFew) {
+  at::manual_seed(0);
+  const auto device = test::device();
+  const int64_t in = 4096, rows = 1100;
+  const auto codes = at::randint(0, 256, {rows, in}, at::kByte), scales = at::rand({rows, 1}) + 0.5;
+  for (int64_t rotation : {int64_t{0}, int64_t{256}, in}) {
+    const auto kind = rotation > 0 ? CodeKind::int8_convrot : CodeKind::int8;
+    const auto all = kernels::unpack(codes.to(device), kind, scales.to(device), in, in, at::kBFloat16, rotation).cpu();
+    for (int64_t first : {int64_t{0}, int64_t{1000}, int64_t{1023}}) {
+      auto part = [&](const at::Tensor& x) { return x.narrow(0, first, 77).to(device); };
+      const auto few = kernels::unpack(part(codes), kind, part(scales), in, in, at::kBFloat16, rotation).cpu();
+      EXPECT_TRUE(at::equal(all.narrow(0, first, 77), few)) << rotation << " from row " << first;
+    }
+  }
+}

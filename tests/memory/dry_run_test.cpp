@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/shapes_only.h"
+#include "kernels/unpack/unpack.h"
 #include "nn/recomputed_values.h"
 
 using namespace burnish;
@@ -37,6 +38,21 @@ TEST(DryRun, LeavesOutShapesThatAreOnlyLookedAt) {
   }
   at::empty({10}, options);
   EXPECT_EQ(dry.allocations().size(), 1u);
+}
+
+// A weight in codes that is made bf16 for a GPU by way of fp32 is so a part at a time.
+TEST(DryRun, UnpackedWeightsAreNeverWholeInFp32) {
+  memory::DryRun dry(c10::Device(c10::kCUDA));
+  const int64_t out = 4096, in = 16384;
+  const auto codes = at::empty({out, in}, at::TensorOptions(at::kByte).device(at::kMeta)),
+             scales = at::empty({out, 1}, at::TensorOptions(at::kFloat).device(at::kMeta));
+  for (const auto& [kind, rotation] : {std::pair(CodeKind::int8, 0), {CodeKind::int8_convrot, 256}, {CodeKind::e4m3, 0}}) {
+    const auto begin = dry.now();
+    kernels::unpack(codes, kind, scales, in, in, at::kBFloat16, rotation);
+    const auto weight = out * in;
+    EXPECT_LT(memory::profile(dry.allocations(), begin, dry.now(), 1).peak.total(), weight + 2 * weight + weight / 2)
+        << static_cast<int>(kind) << ": codes, bf16, and of the rest a part";
+  }
 }
 
 namespace {

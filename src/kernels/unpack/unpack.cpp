@@ -65,7 +65,8 @@ const std::array<float, 16>& values_of(CodeKind kind) {
 
 namespace {
 
-constexpr int64_t kBuffer = 1024;  // values of a row at a time
+constexpr int64_t kBuffer = 1024;                   // values of a row at a time
+constexpr int64_t kWideNumbers = int64_t{1} << 22;  // that are fp32 at once on their way to a narrower type
 
 /// A number of `mantissa` bits below a sign and an exponent of the given bias, times a scale. Widened with its sign and shifted to an fp32
 /// number's place a code is its number but for the difference of the biases, which a product with a power of two makes up for, also below
@@ -277,8 +278,36 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 
 }  // namespace
 
+namespace {
+
+/// Tells whether values of more rows than go at once are fp32 before they are of a narrower type.
+bool is_wide_first(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
+                   int64_t rotation) {
+  if (c10::elementSize(dtype) >= sizeof(float) || codes.size(0) * in <= kWideNumbers) return false;
+  if (code_block(kind).holds_scales) return true;
+  if (runs_on_cpu(codes)) return rotation > 0 && kBuffer % rotation != 0;
+  return rotation > 0 || !unpack_fits_gpu(codes, kind, scales, group, in, dtype);
+}
+
+/// Unpacks some rows at a time, of which none depends on another: fp32 of a whole weight is four times its codes.
+at::Tensor unpack_in_pieces(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in,
+                            c10::ScalarType dtype, int64_t rotation) {
+  auto out = at::empty({codes.size(0), in}, codes.options().dtype(dtype));
+  const auto step = std::max<int64_t>(1, kWideNumbers / in);
+  for (int64_t begin = 0; begin < codes.size(0); begin += step) {
+    const auto count = std::min(step, codes.size(0) - begin);
+    const auto scales_of_piece = code_block(kind).holds_scales ? scales : scales.narrow(0, begin, count);
+    out.narrow(0, begin, count).copy_(unpack(codes.narrow(0, begin, count), kind, scales_of_piece, group, in, at::kFloat, rotation));
+  }
+  return out;
+}
+
+}  // namespace
+
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
                   int64_t rotation) {
+  if (is_wide_first(codes, kind, scales, group, in, dtype, rotation))
+    return unpack_in_pieces(codes, kind, scales, group, in, dtype, rotation);
   // Numbers that are rotated together may reach over what the CPU's loop has at once.
   if (rotation > 0 && (!runs_on_cpu(codes) || kBuffer % rotation != 0)) {
     auto values = unpack(codes, kind, scales, group, in, at::kFloat);

@@ -105,6 +105,10 @@ struct Expert {
 /// among those of the model.
 inline const std::string kExpert = "expert";
 
+/// The names of values that units of models which give frames at a share of visits read, without dimensions: 1 at a visit that has first
+/// frames, last ones, or those within a clip, and 0 at one that has none.
+inline const std::string kGivesFirst = "gives_first_frames", kGivesLast = "gives_last_frames", kGivesWithin = "gives_frames_within";
+
 /// The tokens that blocks of a denoiser give, of pictures and texts.
 struct TokenNames {
   int64_t width = 0;              ///< numbers of a token
@@ -112,13 +116,14 @@ struct TokenNames {
   size_t output = 0;              ///< which of a block's results has the picture's tokens, where it gives several
 };
 
-/// Holds what there is to say of reference pictures.
+/// Holds what there is to say of reference pictures, and of frames that are given.
 struct ReferenceNames {
   std::string column = {};    ///< metadata column of pictures that units read as reference_images; "" where none is
   std::string expected = {};  ///< the column of those that the model was trained with; "" for others
   bool are_needed = false;    ///< whether nothing can be drawn without one
   int64_t most = 0;           ///< how many of a sample the model sees at most; 0: any number
   int64_t sound_rate = 0;     ///< of references that may be clips and sounds too, samples a second of the latter; 0: pictures alone
+  std::map<std::string, double> given_shares = {};  ///< shares of visits, by those of kGivesFirst and the like that units read
 };
 
 /// What metadata of files calls a model, for programs that sort files by it. Words are those of sd-scripts and musubi-tuner

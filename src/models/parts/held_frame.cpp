@@ -9,6 +9,32 @@
 
 namespace burnish::models {
 
+void GivenAt::add_names(Names& names) const {
+  if (is_share()) names.references.given_shares[number_] = share_;
+}
+
+void GivenAt::add_to(std::vector<std::string>& reads) const {
+  if (is_share()) reads.push_back(number_);
+}
+
+bool GivenAt::tell(const pipeline::Scope& s) const { return !is_share() || s.tensor(number_).item<double>() > 0; }
+
+Option given_share_option(const char* name, const std::string& what, const std::string& where) {
+  return {.name = name,
+          .help = "share of visits at which " + what + " are given, with " + where + "; at the others a clip is learned without them",
+          .otherwise = 1.0,
+          .elsewhere = "this model is given frames at every visit or at none, leave it out",
+          .why_wrong = [](const std::string& option, const OptionValue& value) -> std::string {
+            if (std::get<double>(value) > 0) return "";
+            return option + " is 0, so that the frames would never be given; take them out of extra_inputs instead";
+          },
+          .least = 0,
+          .most = 1,
+          .when_drawing = OptionValue(1.0)};
+}
+
+Option first_share_option() { return given_share_option(kFirstShare, "first frames of a clip", "extra_inputs input_image"); }
+
 at::Tensor as_clip(const at::Tensor& image) {
   auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
   return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
@@ -58,12 +84,14 @@ pipeline::Units held_beginning_units(const std::string& vae, const Encode& encod
   return {unit};
 }
 
-pipeline::Units held_frame_weights(int64_t num_latents) {
-  return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [=](pipeline::Scope& s) {
+pipeline::Units held_frame_weights(int64_t num_latents, const GivenAt& given) {
+  std::vector<std::string> reads{"latents"};
+  given.add_to(reads);
+  return {{"weigh_frames", reads, {"loss_map"}, {}, [=](pipeline::Scope& s) {
              const auto& latents = s.tensor("latents");
              check_has_more(latents.size(2));
              auto map = at::ones({latents.size(0), 1, latents.size(2), 1, 1}, latents.options());
-             map.narrow(2, 0, num_latents).fill_(0);
+             if (given.tell(s)) map.narrow(2, 0, num_latents).fill_(0);
              s.write("loss_map", map);
            }}};
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include "models/model/names.h"
+#include "models/model/options.h"
 #include "models/parts/shared_units.h"
 
 // First frames of a clip that are given: their latents stand in place of the noisy ones, without noise, and a walk leads to them.
@@ -6,6 +8,29 @@ namespace burnish::models {
 
 /// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
 inline constexpr std::string_view kFirstFrameColumn = "input_image";
+
+/// The visits of a run at which frames are given: all of them, or a share, which is drawn for a batch (ReferenceNames::given_shares).
+class GivenAt {
+ public:
+  GivenAt() = default;
+  GivenAt(std::string number, double share) : number_(std::move(number)), share_(share) {}
+  void add_names(Names& names) const;
+  /// Adds to the values that a unit reads what it has to know.
+  void add_to(std::vector<std::string>& reads) const;
+  /// Tells a unit whether frames are given.
+  bool tell(const pipeline::Scope& scope) const;
+
+ private:
+  bool is_share() const { return share_ < 1; }
+  std::string number_;
+  double share_ = 1;
+};
+/// The option that says at which share of visits first frames are given.
+inline constexpr const char* kFirstShare = "given_frames_share";
+/// Makes an option that says so of frames: `what` are the first frames of a clip, say, and `where` says how they are asked for.
+Option given_share_option(const char* name, const std::string& what, const std::string& where);
+/// Makes the option kFirstShare.
+Option first_share_option();
 
 /// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
 at::Tensor as_clip(const at::Tensor& image);
@@ -23,8 +48,8 @@ pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, c
                                  const FirstFrames& frames = nullptr);
 /// Makes the unit from a clip, of which it reads so many frames, to their first_latents.
 pipeline::Units held_beginning_units(const std::string& vae, const Encode& encode, int64_t num_frames);
-/// Makes the unit from latents to the loss_map that leaves out so many first ones.
-pipeline::Units held_frame_weights(int64_t num_latents = 1);
+/// Makes the unit from latents to the loss_map that leaves out so many first ones where they are given.
+pipeline::Units held_frame_weights(int64_t num_latents = 1, const GivenAt& given = {});
 
 /// Returns the noisy latents with the given ones in place of as many first.
 at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BCGHW);

@@ -59,8 +59,13 @@ Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
 }  // namespace
 
 Course::Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
-               const Samples* held_out)
-    : settings_(settings), objective_(objective), samples_(samples), held_out_(held_out), sampler_(make_sampler(settings, samples)) {
+               const Samples* held_out, std::map<std::string, double> given_shares)
+    : settings_(settings),
+      objective_(objective),
+      samples_(samples),
+      held_out_(held_out),
+      given_shares_(std::move(given_shares)),
+      sampler_(make_sampler(settings, samples)) {
   if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
   auto batches = sampler_.batches_per_epoch() * settings.num_epochs;
   num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
@@ -133,6 +138,16 @@ void Course::stratify(const BatchVisits& batch, DrawRequest& request) const {
   request.strata = strata;
 }
 
+/// Held-out samples have the same frames given whenever they are judged, and recorded draws those that they were recorded with.
+double Course::draw_given(const BatchVisits& batch, const std::string& name) const {
+  const auto& id = batch.id;
+  if (!id.held_out && replay_) return 1;
+  const RandomKey of_held_out{0, static_cast<uint64_t>(id.number % objective_.num_held_out_draws()),
+                              id.held_out ? static_cast<uint64_t>(held_out_row(id)) : 0, Purpose::given};
+  const auto key = id.held_out ? of_held_out.value() : key_of(batch.lead, settings_.seed, Purpose::given);
+  return CounterRandom(mix64(key ^ mix64(name))).uniform() < given_shares_.at(name) ? 1 : 0;
+}
+
 pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::string>& names) const {
   const auto& id = batch.id;
   auto asked = request(batch, names);
@@ -162,6 +177,9 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
   if (names.contains(kPhase))
     draws[kPhase] = at::scalar_tensor(objective_.phase_of(id.number / settings_.batches_per_step), at::TensorOptions().dtype(at::kLong));
+  for (const auto& [name, share] : given_shares_) {
+    if (names.contains(name) && !draws.contains(name)) draws[name] = at::scalar_tensor(draw_given(batch, name), at::kDouble);
+  }
   objective_.complete(draws);
   return draws;
 }

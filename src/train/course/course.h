@@ -42,9 +42,9 @@ struct BatchVisits {
 /// up anywhere and what it will draw is known before it starts.
 class Course {
  public:
-  /// `held_out` may be null. All that is named here must outlive the course.
+  /// `held_out` may be null. All that is named here must outlive the course. `given_shares` are those of models::ReferenceNames.
   Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
-         const Samples* held_out);
+         const Samples* held_out, std::map<std::string, double> given_shares = {});
 
   int64_t num_steps() const { return num_steps_; }
   int64_t num_batches() const { return num_steps_ * settings_.batches_per_step; }
@@ -70,6 +70,8 @@ class Course {
 
  private:
   DrawRequest request(const BatchVisits& batch, const std::set<std::string>& names) const;
+  /// Draws 1 or 0 for what is given at a share of visits: all of a batch have it, or none.
+  double draw_given(const BatchVisits& batch, const std::string& name) const;
   /// Says which strata of its step's times a batch's visits have.
   void stratify(const BatchVisits& batch, DrawRequest& request) const;
   BatchPart part_of(int64_t num_visits, const BatchId& id) const;
@@ -79,6 +81,7 @@ class Course {
   const Objective& objective_;
   const Samples& samples_;
   const Samples* held_out_;
+  std::map<std::string, double> given_shares_;
   std::optional<Replay> replay_;
   data::Sampler sampler_;
   int64_t num_steps_ = 0;

@@ -243,7 +243,10 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
   auto subject = open_subject(settings.model, settings.trained, &opened);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
-  Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out);
+  // A step takes most memory where all that may be given is.
+  auto given_shares = subject.model->names().references.given_shares;
+  for (auto& [name, share] : given_shares) share = 1;
+  Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out, given_shares);
   auto id = largest_batch(listed.samples, course, *objective);
   Rehearsal rehearsal(dry, subject, device, limit);
   auto samples = rehearse_samples(listed, schedule, course.batch(id).picks, settings.data.from_pictures, rehearsal);

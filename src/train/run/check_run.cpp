@@ -15,7 +15,7 @@ void check_run(const TrainOptions& options) {
   check_previews_apart(settings);
   const auto run = open_run(on_meta(settings));
   const Course course(run.settings.course, run.subject.model->process(), *run.objective, run.samples(),
-                      run.held_out ? &*run.held_out : nullptr);
+                      run.held_out ? &*run.held_out : nullptr, run.subject.model->names().references.given_shares);
   optim::check(schedule_of(run.settings.step, course.num_steps()));
   course.check();
   read_previews(run.settings.output.previews, *run.subject, run.samples().list.front().extent, run.settings.model.options.device);

@@ -18,6 +18,14 @@ namespace {
   throw Error(Exit::interrupted, "train", "interrupted while encoding the preview prompts; nothing was trained yet");
 }
 
+/// Throws a data Error for a part that drawing takes and no file has, before anything is encoded to train on.
+void check_parts(models::Model& model) {
+  const auto groups = model.units();
+  for (const auto* units : {&groups.encode_prompt, &groups.encode_references, &groups.decode}) {
+    for (const auto& component : pipeline::models_of(*units)) model.components().check(component);
+  }
+}
+
 /// Has `fn` draw or encode with what previews show.
 void with_or_without(bool with_presets, models::Model& model, const std::function<void()>& fn) {
   if (with_presets) fn();
@@ -48,6 +56,7 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
                     {.sampler = settings.by.sampler, .times = settings.by.times, .device = device},
                     settings.with_presets};
   drawing::check(model, previews.pictures, previews.options);
+  check_parts(model);
   return previews;
 }
 
@@ -55,10 +64,6 @@ std::optional<Previews> prepare_previews(const PreviewSettings& settings, models
                                          const std::set<std::string>& by_block) {
   auto previews = read_previews(settings, model, extent, device);
   if (!previews) return std::nullopt;
-  auto groups = model.units();
-  for (const auto* units : {&groups.encode_prompt, &groups.encode_references, &groups.decode}) {
-    for (const auto& component : pipeline::models_of(*units)) model.components().check(component);
-  }
   loras::Loader loader(model);
   loader.read_by_block(by_block);
   std::optional<drawing::Encoded> encoded;

@@ -52,7 +52,8 @@ Opened open_planned(const Settings& settings) {
 Portion portion_of(const dist::World& world) { return {world.size(), world.rank()}; }
 
 Course make_course(const Opened& run) {
-  Course course(run.settings.course, run.subject.model->process(), *run.objective, run.samples(), run.held_out ? &*run.held_out : nullptr);
+  Course course(run.settings.course, run.subject.model->process(), *run.objective, run.samples(), run.held_out ? &*run.held_out : nullptr,
+                run.subject.model->names().references.given_shares);
   optim::check(schedule_of(run.settings.step, course.num_steps()));
   return course;
 }

@@ -64,9 +64,19 @@ inline const char* const kSliderStrength = "slider_strength";
 inline const char* const kPhase = "phase";
 
 /// The names of values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it,
-/// the expert that predicts at that time, and what says how the visit counts.
-inline const std::set<std::string> kDrawn{"noise",     "sigma",     "timestep",      "latent_noise", models::kExpert,
-                                          kLossWeight, kOfClassSet, kSliderStrength, kPhase};
+/// the expert that predicts at that time, which frames are given, and what says how the visit counts.
+inline const std::set<std::string> kDrawn{"noise",
+                                          "sigma",
+                                          "timestep",
+                                          "latent_noise",
+                                          models::kExpert,
+                                          models::kGivesFirst,
+                                          models::kGivesLast,
+                                          models::kGivesWithin,
+                                          kLossWeight,
+                                          kOfClassSet,
+                                          kSliderStrength,
+                                          kPhase};
 /// The names of draws that every stream of latents has for itself.
 inline const std::set<std::string> kDrawnByStream{"noise", "start_noise", "matching_noise", "step_noise"};
 

@@ -196,8 +196,7 @@ TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const st
   file.is_known_elsewhere = !away || adapted[0]->component != away->component;
   for (const auto* a : adapted) {
     auto prefixes = loras::layer_prefixes(*model_, a->component);
-    for (auto& [name, tensor] : adapters::adapter_tensors(a->adapted, prefixes, dtype, layout))
-      file.values.push_back({{name, tensor.scalar_type(), tensor.sizes().vec()}, [tensor] { return tensor; }});
+    for (const auto& value : adapters::adapter_values(a->adapted, prefixes, dtype, layout)) file.values.push_back({value.spec, value.get});
     for (const auto& item : a->adapted) {
       const auto& update = item.adapter->update();
       note(ranks, std::to_string(update.rank()));

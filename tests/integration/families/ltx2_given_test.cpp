@@ -193,6 +193,58 @@ TEST_F(Ltx2Given, FramesWithinAClipAreThoseOfRowsOrItsOwn) {
   for (const auto& different : {plain, other, elsewhere, two}) EXPECT_GT(relative_error(one, different), 1e-5);
 }
 
+// At each step of a run that learns next to nothing the loss is that of a run that is always given frames, or of one that never is.
+TEST_F(Ltx2Given, FramesMayBeGivenAtAShareOfVisits) {
+  const std::string still = "--learning_rate 1e-12 --max_steps 12 --cache_path " + quoted(at("cache")) + " ";
+  auto of = [&](const std::string& options) {
+    run_ok(train_command(kClips / "metadata.csv", still + options));
+    return losses();
+  };
+  const auto never = of("");
+  for (const auto& [given, share] : {std::pair("--extra_inputs input_image ", "--given_frames_share 0.5"),
+                                     {"--extra_inputs end_image ", "--given_last_frames_share 0.5"},
+                                     {"--extra_inputs keyframes --keyframe_positions 3,6 ", "--keyframes_share 0.5"}}) {
+    const auto always = of(given), some = of(std::string(given) + share);
+    size_t num_given = 0;
+    for (size_t i = 0; i < some.size(); ++i) {
+      const bool is_given = std::abs(some[i] - always[i]) < std::abs(some[i] - never[i]);
+      EXPECT_NEAR(some[i], is_given ? always[i] : never[i], 1e-6) << share << " at step " << i;
+      num_given += is_given;
+    }
+    EXPECT_GT(num_given, 0u) << share;
+    EXPECT_LT(num_given, some.size()) << share;
+  }
+  const auto both = of("--extra_inputs input_image,end_image --given_frames_share 0.5 --given_last_frames_share 0.5");
+  EXPECT_EQ(of("--extra_inputs input_image,end_image --given_frames_share 0.5 --given_last_frames_share 0.5"), both);
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs end_image --given_frames_share 0.5"), 2,
+          {"given_frames_share", "input_image"});
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs input_image --keyframes_share 0.5"), 2, {"keyframes_share", "none are"});
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames_share 0"), 2, {"given_frames_share is 0"});
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames_share 1.5"), 2, {"given_frames_share"});
+}
+
+// Draws go by the visit: a run that was interrupted is given frames at the visits at which it would have been.
+TEST_F(Ltx2Given, ASharePersistsWhereARunGoesOn) {
+  const auto rows = kClips / "metadata.csv";
+  const std::string some =
+      "--extra_inputs input_image,keyframes --keyframe_positions 4 --given_frames_share 0.4 --keyframes_share 0.6 "
+      "--cache_path " +
+      quoted(at("cache")) + " ";
+  run_ok(train_command(rows, some + "--max_steps 8"));
+  const auto whole = read_file(out() / "step-8.safetensors");
+  const auto all = losses();
+  run_ok(train_command(rows, some + "--max_steps 3"));
+  const auto again = "train " + ltx2_model() + given_data(rows) + "--lora_rank 4 --resume --output_path " + quoted(out()) + " " + some;
+  run_ok(again + "--max_steps 8");
+  EXPECT_EQ(read_file(out() / "step-8.safetensors"), whole);
+  EXPECT_EQ(losses(), all);
+}
+
+TEST_F(Ltx2Given, APlanOfAShareIsThatOfAllVisits) {
+  const auto given = "--height 64 --width 64 --num_frames 17 --extra_inputs keyframes --keyframe_positions 3,6 ";
+  EXPECT_EQ(bytes_of_step(std::string(given) + "--keyframes_share 0.1"), bytes_of_step(given));
+}
+
 TEST_F(Ltx2Given, SingleFramesMayGoThroughH264) {
   const auto picture = quoted(kGolden / "pictures/0.png");
   const std::string first = "--reference " + picture, last = "--end_image " + picture,

@@ -99,3 +99,46 @@ TEST_F(Ltx2Run, ItsLicenceIsToldAndStandsInALora) {
   EXPECT_EQ(metadata.at("modelspec.license"), "LTX-2 Community License Agreement");
   EXPECT_THAT(metadata.at("license_notice"), AllOf(HasSubstr("Gemma Terms of Use"), Not(HasSubstr("\n"))));
 }
+
+TEST_F(Ltx2Run, ALoraOfAnotherVersionIsTold) {
+  auto source = io::TensorSource::open({(kLtx2 / "lora.safetensors").string()});
+  io::NamedTensors all;
+  for (const auto& name : source.names()) all.emplace_back(name, source.tensor(name));
+  const std::string small =
+      "sample " + ltx2_model() + kLtx2Size + "--prompt cat --num_inference_steps 1 --output_path " + quoted(at("drawn"));
+  for (const auto& [version, is_told] : {std::pair("LTX-2/lora", true), {"LTX-2.3/lora", false}, {"Flux.1-dev/lora", false}}) {
+    io::save_safetensors(at("lora.safetensors"), all, {{"modelspec.architecture", version}});
+    const auto said = run_ok(small + " --lora " + quoted(at("lora.safetensors")));
+    EXPECT_EQ(said.find("was trained on LTX-2, and this model is LTX-2.3; its layers fit") != said.npos, is_told) << version;
+  }
+}
+
+TEST_F(Ltx2Run, ATextEncoderThatIsNamedTwiceIsCalledWhatItIs) {
+  EXPECT_THAT(run_ok("inspect " + quoted(kLtx2 / "model/text_encoder")), HasSubstr("Gemma text encoder"));
+  run_ok("convert " + quoted(kLtx2 / "model") + " " + quoted(at("one.safetensors")));
+  expect_one_error(
+      run_burnish("sample " + with_encoder(at("one.safetensors")) + kLtx2Size + "--prompt cat --output_path " + quoted(at("drawn")),
+                  "BURNISH_LOG=error"),
+      3, {"text_encoder is named and nothing of it is read", "Gemma text encoder, which other files of this LTX-2.3 hold too"});
+}
+
+// What is read of LTX-2.5's autoencoder with a decoder by diffusion is its encoder: clips are trained on, and drawing says at once what
+// lacks.
+TEST_F(Ltx2Run, WithoutADecoderThatRunsDrawingIsRefusedBeforeItBegins) {
+  const auto model = at("model");
+  fs::copy(kLtx2 / "model", model, fs::copy_options::recursive);
+  io::NamedTensors encoder;
+  for (auto& [name, tensor] : tensors("vae")) {
+    if (!name.starts_with("decoder.")) encoder.emplace_back(name, tensor);
+  }
+  io::save_safetensors(model / "vae/diffusion_pytorch_model.safetensors", encoder);
+  const auto out =
+      run_burnish("sample " + ltx2_model(model) + kLtx2Size + "--prompt cat --output_path " + quoted(at("drawn")), "BURNISH_LOG=error");
+  expect_one_error(out, 3, {"this run needs a decoder of frames", "ltx-2.5-video-vae-conv-bf16.safetensors"});
+  EXPECT_FALSE(fs::exists(at("drawn")));
+  run_ok("train " + ltx2_model(model) + ltx2_data() + "--lora_rank 4 --max_steps 1 --output_path " + quoted(at("trained")));
+  expect_one_error(run_burnish("train " + ltx2_model(model) + ltx2_data() + "--lora_rank 4 --max_steps 1 --overwrite --preview_prompts " +
+                                   quoted(write("prompts.txt", "cat")) + " --output_path " + quoted(at("trained")),
+                               "BURNISH_LOG=error"),
+                   3, {"this run needs a decoder of frames"});
+}

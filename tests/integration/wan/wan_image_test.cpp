@@ -103,6 +103,31 @@ TEST_F(WanImage, LastFramesOfAColumnTakeThePlaceOfTheClipsOwn) {
   EXPECT_NE(with_column("other", (kPictures / "3.png").string()), own);
 }
 
+// A frame that stands in place of noise may be given at a share of visits; models that always read one cannot do without.
+TEST_F(WanImage, AHeldFrameMayBeGivenAtAShareOfVisits) {
+  const auto given = wan_from_frame("ti2v") + "--height 32 ", bare = given.substr(0, given.find("--extra_inputs")) + "--height 32 ";
+  auto losses = [&](const std::string& name, const std::string& options) {
+    trained(name, options + "--learning_rate 1e-12 --max_steps 12 ");
+    std::vector<double> all;
+    for (auto& line : read_log(at(name))) all.push_back(line["loss"]);
+    return all;
+  };
+  const auto never = losses("never", bare), always = losses("always", given), some = losses("some", given + "--given_frames_share 0.5 ");
+  size_t num_given = 0;
+  for (size_t i = 0; i < some.size(); ++i) {
+    const bool is_given = std::abs(some[i] - always[i]) < std::abs(some[i] - never[i]);
+    EXPECT_NEAR(some[i], is_given ? always[i] : never[i], 1e-6) << i;
+    num_given += is_given;
+  }
+  EXPECT_GT(num_given, 0u);
+  EXPECT_LT(num_given, some.size());
+  for (const auto& other : {bare, wan_from_frame("i2v")})
+    expect_one_error(run_burnish("train " + clips() + "--lora_rank 4 --max_steps 1 --output_path " + quoted(out()) + " " + other +
+                                     "--given_frames_share 0.5",
+                                 "BURNISH_LOG=error"),
+                     2, {"given_frames_share", "TI2V-5B"});
+}
+
 /// Of every kind of model that goes on from a first frame.
 TEST_F(WanImage, FirstFramesOfAColumnTakeThePlaceOfTheClipsOwn) {
   const std::string column = "--extra_inputs input_image,start_image ";

@@ -123,6 +123,15 @@ TEST(Ltx2Parity, AFirstFrameThatIsGivenHasNoNoise) {
   EXPECT_GT(relative_error(run(*model, clips).frames, clips.file.tensor("out")), 1e-2) << "as if it had noise";
 }
 
+// In 2.5 a given token has its own time, 0, also where frames and sound attend to each other (tests/golden/make_ltx2_times.py).
+TEST(Ltx2Parity, OfTheThirdVersionWithAFirstFrameThatIsGiven) {
+  const Clips clips(test::golden("ltx2_times_25.safetensors"));
+  auto model = load_version(test::golden(kFolder + "version_25.safetensors"));
+  auto out = run(*model, *model, clips, /*num_given=*/1);
+  EXPECT_GT(relative_error(out.frames.detach(), clips.file.tensor("crossed.out")), 1e-3) << "as in the versions before";
+  expect_parity(*model, out, clips.file);
+}
+
 TEST(Ltx2Parity, FramesBesideTheNoiseHavePlacesOfTheirOwn) {
   at::NoGradGuard no_grad;
   const Clips clips(test::golden("ltx2_given/beside.safetensors"));

@@ -232,3 +232,40 @@ TEST(Course, ProcessesThatNeedEachOtherRunAsManyParts) {
     }
   }
 }
+
+TEST(Course, WhatIsGivenAtAShareOfVisitsIsDrawnForABatch) {
+  Rows objective;
+  auto samples = ten(), held_out = ten();
+  auto course = [&](double first, double last, int64_t process = 0, int64_t num_processes = 1) {
+    CourseSettings settings{.batch_size = 1, .max_steps = 2000, .seed = 7};
+    settings.global_batch_size = 2;
+    settings.portion = {.num_processes = num_processes, .process_index = process};
+    return Course(settings, kProcess, objective, samples, &held_out, {{models::kGivesFirst, first}, {models::kGivesLast, last}});
+  };
+  const std::set<std::string> names{models::kGivesFirst, models::kGivesLast};
+  auto drawn = [&](const Course& from, const BatchId& id) {
+    const auto draws = from.draws(from.batch(id), names);
+    auto number = [&](const std::string& name) { return std::get<at::Tensor>(draws.at(name)).item<double>(); };
+    return std::pair(number(models::kGivesFirst), number(models::kGivesLast));
+  };
+  const auto some = course(0.25, 0.25), more = course(0.75, 0.25), other = course(0.25, 0.25, 1, 2);
+  double num_first = 0, num_both = 0;
+  for (int64_t i = 0; i < 2000; ++i) {
+    const auto [first, last] = drawn(some, {false, i});
+    EXPECT_EQ(drawn(some, {false, i, 1}), std::pair(first, last)) << "parts of a batch";
+    EXPECT_EQ(drawn(other, {false, i}), std::pair(first, last)) << "another process's portion of it";
+    EXPECT_GE(drawn(more, {false, i}).first, first) << "a larger share gives them at the same visits and more";
+    num_first += first;
+    num_both += first * last;
+  }
+  EXPECT_NEAR(num_first, 500, 60);
+  EXPECT_NEAR(num_both, 125, 40) << "each by a key of its own";
+  double num_held_out = 0;
+  for (int64_t i = 0; i < some.num_held_out(); ++i) {
+    num_held_out += drawn(some, {true, i}).first;
+    EXPECT_EQ(drawn(course(0.25, 0.25, 1, 2), {true, i}), drawn(some, {true, i}));
+  }
+  EXPECT_GT(num_held_out, 0);
+  EXPECT_LT(num_held_out, static_cast<double>(some.num_held_out()));
+  EXPECT_FALSE(some.draws(some.batch({false, 0}), {}).contains(models::kGivesFirst)) << "where no unit reads it";
+}

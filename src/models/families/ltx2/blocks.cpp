@@ -90,13 +90,13 @@ nn::Tensors gated_heads(const nn::Tensors& in) {
 struct Run {
   at::Tensor x_BLD;
   nn::Tensors modulation;
+  nn::Tensors to_frames_and_sound;  ///< scale and shift for the attention of frames to sound, and of sound to frames
 };
 
 /// A stream in a block that is run: its tokens, and what modulates all of them.
 struct Side {
   const StreamLayers& layers;
   std::vector<Run> runs;
-  nn::Tensors to_frames_and_sound;  ///< scale and shift for the attention of frames to sound, and of sound to frames
   at::Tensor other_gate;
   nn::Tensors text;  ///< shift and scale of the text's tokens; none where these are as they come
 
@@ -108,7 +108,7 @@ struct Side {
   }
   nn::Tensors in_norm_for_other(size_t scale) const {
     nn::Tensors in;
-    for (const auto& run : runs) in.insert(in.end(), {run.x_BLD, to_frames_and_sound[scale], to_frames_and_sound[scale + 1]});
+    for (const auto& run : runs) in.insert(in.end(), {run.x_BLD, run.to_frames_and_sound[scale], run.to_frames_and_sound[scale + 1]});
     return in;
   }
   /// Adds y [B, L, D] of all runs to their tokens, by a gate of each or as it is.
@@ -159,13 +159,21 @@ nn::Tensors with_table(const at::Tensor& table_ND, const at::Tensor& of_time) {
 Side side_of(const StreamLayers& layers, const Config& config, const at::Tensor& x_BLD, const at::Tensor& modulation_BM,
              const ModulationSizes& sizes) {
   const auto parts = modulation_BM.split_with_sizes({sizes.tokens, sizes.other, sizes.gate, sizes.text}, -1);
-  Side side{layers, {{x_BLD, with_table(layers.table, parts[0])}}, {}, {}, {}};
-  side.to_frames_and_sound = with_table(layers.other_table.narrow(0, 0, 4), parts[1]);
+  Side side{layers, {{x_BLD, with_table(layers.table, parts[0]), with_table(layers.other_table.narrow(0, 0, 4), parts[1])}}, {}, {}};
   side.other_gate = with_table(layers.other_table.narrow(0, 4, 1), parts[2])[0];
   if (!config.modulates_text) return side;
   if (config.has_prompt_time) side.text = with_table(layers.text_table, parts[3]);
   else side.text = layers.text_table.to(x_BLD.scalar_type()).unsqueeze(1).unbind(0);
   return side;
+}
+
+/// The tokens of frames that are given, with their part of the modulation.
+Run given_run(const StreamLayers& layers, const Run& noisy, const at::Tensor& x_BLD, const at::Tensor& modulation_BM, int64_t num_tokens) {
+  const auto num_other = modulation_BM.size(-1) - num_tokens;
+  Run run{x_BLD, with_table(layers.table, modulation_BM.narrow(-1, 0, num_tokens)), noisy.to_frames_and_sound};
+  if (num_other > 0)
+    run.to_frames_and_sound = with_table(layers.other_table.narrow(0, 0, 4), modulation_BM.narrow(-1, num_tokens, num_other));
+  return run;
 }
 
 /// Projects what a stream asks the other one: {key, value} of the other's tokens, and behind them its own queries.
@@ -246,6 +254,11 @@ ModulationSizes modulation_sizes(const Config& c, const StreamSizes& s) {
   return {c.num_modulations() * s.width(), 4 * s.width(), s.width(), c.has_prompt_time ? 2 * s.width() : 0};
 }
 
+int64_t given_modulation_size(const Config& c) {
+  const auto sizes = modulation_sizes(c, c.frames);
+  return sizes.tokens + (c.has_own_times() ? sizes.other : 0);
+}
+
 Block::Block(const Config& c, const at::TensorOptions& o)
     : SharesTokens(std::gcd(c.frames.num_heads, c.sound.num_heads)),
       config_(c),
@@ -272,9 +285,10 @@ nn::Tensors Block::body(const nn::Tensors& in) {
   auto frames = side_of(frames_, config_, in[At::frames], modulation.narrow(-1, 0, sizes.total()), sizes);
   auto sound = side_of(sound_, config_, in[At::sound], modulation.narrow(-1, sizes.total(), of_sound.total()), of_sound);
   const bool has_given = in.size() > At::given;
-  if (has_given)
-    frames.runs.insert(frames.runs.begin(),
-                       {in[At::given], with_table(frames_.table, modulation.narrow(-1, sizes.total() + of_sound.total(), sizes.tokens))});
+  if (has_given) {
+    const auto of_given = modulation.narrow(-1, sizes.total() + of_sound.total(), given_modulation_size(config_));
+    frames.runs.insert(frames.runs.begin(), given_run(frames_, frames.runs[0], in[At::given], of_given, sizes.tokens));
+  }
 
   const auto num_tokens = in[At::frame_turns].size(1);
   auto here = [&](const Turns& turns) { return Turns{this->here(turns.cos, 1), this->here(turns.sin, 1)}; };

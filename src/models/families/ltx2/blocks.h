@@ -69,14 +69,16 @@ struct ModulationSizes {
   int64_t total() const { return tokens + other + gate + text; }
 };
 ModulationSizes modulation_sizes(const Config& config, const StreamSizes& stream);
+/// Counts the numbers that modulate given frames: `tokens`, and behind them `other` where these are of a token's own time.
+int64_t given_modulation_size(const Config& config);
 
 /// A block of two streams. Each attends to itself and to its text, then both to each other, as they were before, and an MLP follows.
 ///
 /// Inputs of `body`: {frames [B, V, D], sound [B, A, Da], text of frames [B, T, C], text of sound [B, T, Ca], modulation, then cosines and
 /// sines of frames, of sound, of frames for the sound and of sound for the frames, then where there are any the tokens of frames that are
 /// given [B, G, D]} -> {frames, sound, and the given}. The modulation is that of ModulationSizes of frames, of sound, and where frames are
-/// given the part `tokens` of these. Where tokens are shared out, those of frames are this place's, and turns are of all, in the order of
-/// places, given tokens first; sound and texts are whole in every place.
+/// given their own (given_modulation_size). Where tokens are shared out, those of frames are this place's, and turns are of all, in the
+/// order of places, given tokens first; sound and texts are whole in every place.
 class Block : public nn::Block, public nn::SharesTokens {
  public:
   Block(const Config& config, const at::TensorOptions& options);

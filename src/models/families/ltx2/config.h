@@ -39,6 +39,9 @@ struct Config {
   /// Returns the numbers of a token that modulate it in a block, over its width: shift, scale and gate of attention and of the MLP, and
   /// of attention to texts where time modulates it.
   int64_t num_modulations() const { return modulates_text ? 9 : 6; }
+  /// Tells whether scales and shifts for attention between frames and sound are of a token's own time (2.5), which is 0 where it is given;
+  /// else of the other stream's, as gates always are.
+  bool has_own_times() const { return marks_first_frame; }
 };
 
 /// A tensor that only 2.0 has, one that all from 2.3 on have, and one that only 2.5 has.

@@ -31,8 +31,6 @@ std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto found = find_sources(one);
   const auto sound = find_sound(one), vocoder = find_vocoder(one);
-  // The text encoder alone is further families'.
-  if (!found.dit.tensors && !found.vae.tensors && !found.connectors.tensors && !sound.tensors && !vocoder.tensors) return "";
   return words_of({{found.dit, words_of_transformer(found.dit)},
                    {found.text_encoder, "Gemma text encoder"},
                    {found.connectors, "LTX-2 connectors of texts"},

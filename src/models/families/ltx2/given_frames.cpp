@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "base/input_error.h"
 #include "base/number.h"
@@ -20,6 +21,7 @@ namespace {
 
 const std::string kLastLatents = "last_latents", kKeyframeLatents = "keyframe_latents", kReferenceLatents = "in_context_latents";
 constexpr const char *kCrf = "given_frame_crf", *kNumLast = "given_last_frames", *kPositions = "keyframe_positions";
+constexpr const char *kLastShare = "given_last_frames_share", *kWithinShare = "keyframes_share";
 /// The option by which rows that do not say it see reference clips; programs look for it in an adapter's metadata.
 constexpr const char* kScale = "reference_downscale_factor";
 
@@ -116,6 +118,9 @@ pipeline::Unit with_crf(pipeline::Unit unit, int64_t crf) {
 std::vector<Option> given_frames_options() {
   const std::string elsewhere = "it is of LTX-2, leave it out";
   return {
+      first_share_option(),
+      given_share_option(kLastShare, "last frames of a clip", "extra_inputs end_image"),
+      given_share_option(kWithinShare, "frames within a clip", "extra_inputs keyframes"),
       {.name = "given_frames",
        .help =
            "first frames of a clip that LTX-2 is given, with extra_inputs input_image or when drawing --reference, which is a clip then: "
@@ -153,22 +158,22 @@ std::vector<Option> given_frames_options() {
 }
 
 GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
-    : has_first_(options.references),
-      has_last_(options.extra_inputs.contains(kLastFrame.name)),
+    : first_{options.references, options.get<int64_t>("given_frames"), {kGivesFirst, options.get<double>(kFirstShare)}},
+      last_{options.extra_inputs.contains(kLastFrame.name), options.get<int64_t>(kNumLast), {kGivesLast, options.get<double>(kLastShare)}},
       has_reference_(options.extra_inputs.contains(kReferenceClip.name)),
-      num_first_(options.get<int64_t>("given_frames")),
-      num_last_(options.get<int64_t>(kNumLast)),
       channels_(channels),
       crf_(options.get<int64_t>(kCrf)),
-      keyframes_(positions_in(options.get<std::string>(kPositions)).value_or(std::vector<int64_t>())) {
-  check_is_length("given_frames", num_first_);
-  check_is_length(kNumLast, num_last_);
-  if (num_last_ > 1 && !has_last_)
+      keyframes_(positions_in(options.get<std::string>(kPositions)).value_or(std::vector<int64_t>())),
+      within_at_(kGivesWithin, options.get<double>(kWithinShare)) {
+  check_is_length("given_frames", first_.count);
+  check_is_length(kNumLast, last_.count);
+  if (last_.count > 1 && !last_.are_given)
     config_error("models", "{} says how many last frames are given, and none are; name {} in extra_inputs, when drawing --{}", kNumLast,
                  kLastFrame.name, kLastFrame.name);
   if (options.extra_inputs.contains(kKeyframes.name) == keyframes_.empty())
     config_error("models", "{} and {} go together, frames within a clip and their numbers; give both", kKeyframes.name, kPositions);
-  const bool gives_single = (has_first_ && num_first_ == 1) || (has_last_ && num_last_ == 1) || !keyframes_.empty();
+  check_shares(options);
+  const bool gives_single = (first_.are_given && first_.count == 1) || (last_.are_given && last_.count == 1) || !keyframes_.empty();
   if (crf_ > 0 && !gives_single)
     config_error("models", "{} compresses single frames that are given, and none are; name {} in extra_inputs, or take it out", kCrf,
                  kFirstFrameColumn);
@@ -179,15 +184,29 @@ GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
                  kReferenceScale.name, kReferenceClip.name);
 }
 
+void GivenFrames::check_shares(const ModelOptions& options) const {
+  const std::tuple<const char*, bool, std::string> shares[]{{kFirstShare, first_.are_given, std::string(kFirstFrameColumn)},
+                                                            {kLastShare, last_.are_given, kLastFrame.name},
+                                                            {kWithinShare, !keyframes_.empty(), kKeyframes.name}};
+  for (const auto& [option, are_given, column] : shares) {
+    if (options.get<double>(option) < 1 && !are_given)
+      config_error("models", "{} says at which share of visits frames are given, and none are; name {} in extra_inputs, or take it out",
+                   option, column);
+  }
+}
+
 void GivenFrames::add_names(Names& names) const {
-  if (has_first_) {
+  if (first_.are_given) first_.at.add_names(names);
+  if (last_.are_given) last_.at.add_names(names);
+  if (!keyframes_.empty()) within_at_.add_names(names);
+  if (first_.are_given) {
     names.references.column = kFirstFrameColumn;
-    names.values[kFirst] = {.shape = {-1, channels_, num_latents(num_first_), -1, -1}};
+    names.values[kFirst] = {.shape = {-1, channels_, num_latents(first_.count), -1, -1}};
     names.values[kLossMap] = {};
   }
-  if (has_last_) {
-    names.extra_inputs.push_back(last_frames_column(num_last_));
-    names.values[kLastLatents] = {.shape = {-1, channels_, num_latents(num_last_), -1, -1}};
+  if (last_.are_given) {
+    names.extra_inputs.push_back(last_frames_column(last_.count));
+    names.values[kLastLatents] = {.shape = {-1, channels_, num_latents(last_.count), -1, -1}};
   }
   if (!keyframes_.empty()) {
     names.extra_inputs.push_back(kKeyframes);
@@ -202,11 +221,11 @@ void GivenFrames::add_names(Names& names) const {
 
 /// A single last frame is the one that a row names, or its own; of several the clip that is drawn has what prompts give.
 pipeline::Unit GivenFrames::last_frames_unit(const std::string& vae, const Encode& encode) const {
-  const bool is_single = num_last_ == 1;
+  const bool is_single = last_.count == 1;
   std::vector<std::string> reads{kTarget};
   if (is_single) reads.push_back(kLastFrame.name);
   pipeline::Unit unit{
-      "encode_last_frame", reads, {kLastLatents}, {vae}, [=, count = num_last_, crf = crf_](pipeline::Scope& s) {
+      "encode_last_frame", reads, {kLastLatents}, {vae}, [=, count = last_.count, crf = crf_](pipeline::Scope& s) {
         s.uses(vae);
         const auto& image = s.tensor(kTarget);
         const auto num_frames = frames_of(image);
@@ -220,7 +239,7 @@ pipeline::Unit GivenFrames::last_frames_unit(const std::string& vae, const Encod
                 encode(is_single ? as_given(frames_in(s, kLastFrame.name, own.select(2, 0)), crf).unsqueeze(2) : own).mean_BCHW);
       }};
   if (is_single) return with_crf(std::move(unit), crf_);
-  unit.settings = std::to_string(num_last_) + " given last frames";
+  unit.settings = std::to_string(last_.count) + " given last frames";
   return unit;
 }
 
@@ -272,21 +291,35 @@ pipeline::Unit GivenFrames::reference_unit(const std::string& vae, const Encode&
 
 void GivenFrames::add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) const {
   groups.encode_references = {};  // which reads the clip itself
-  if (has_first_) {
+  if (first_.are_given) {
     const auto own = [crf = crf_](const pipeline::Scope&, const at::Tensor& frames) { return as_given(frames, crf); };
-    groups.encode_references = num_first_ > 1 ? held_beginning_units(vae, encode, num_first_)
-                                              : pipeline::Units{with_crf(held_frame_units(vae, encode, {}, own).front(), crf_)};
-    groups.weigh = held_frame_weights(num_latents(num_first_));
+    groups.encode_references = first_.count > 1 ? held_beginning_units(vae, encode, first_.count)
+                                                : pipeline::Units{with_crf(held_frame_units(vae, encode, {}, own).front(), crf_)};
+    groups.weigh = held_frame_weights(num_latents(first_.count), first_.at);
   }
-  if (has_last_) groups.encode_references.push_back(last_frames_unit(vae, encode));
+  if (last_.are_given) groups.encode_references.push_back(last_frames_unit(vae, encode));
   if (!keyframes_.empty()) groups.encode_references.push_back(keyframes_unit(vae, encode));
   if (has_reference_) groups.encode_references.push_back(reference_unit(vae, encode));
 }
 
-std::vector<std::string> GivenFrames::reads() const {
+std::vector<std::string> GivenFrames::read_to_tell() const {
   std::vector<std::string> reads;
-  if (has_first_) reads.push_back(kFirst);
-  if (has_last_) reads.push_back(kLastLatents);
+  if (first_.are_given) first_.at.add_to(reads);
+  if (last_.are_given) last_.at.add_to(reads);
+  if (!keyframes_.empty()) within_at_.add_to(reads);
+  return reads;
+}
+
+bool GivenFrames::are_any(const pipeline::Scope& scope) const {
+  // All are asked, as a unit that is audited reads all that it declares.
+  const bool first = are_first(scope), last = are_last(scope), within = are_within(scope);
+  return first || last || within || has_reference_;
+}
+
+std::vector<std::string> GivenFrames::reads() const {
+  auto reads = read_to_tell();
+  if (first_.are_given) reads.push_back(kFirst);
+  if (last_.are_given) reads.push_back(kLastLatents);
   if (!keyframes_.empty()) reads.push_back(kKeyframeLatents);
   if (has_reference_) reads.push_back(kReferenceLatents);
   return reads;
@@ -295,22 +328,22 @@ std::vector<std::string> GivenFrames::reads() const {
 void GivenFrames::give(const pipeline::Scope& scope, Transformer::Inputs& in) const {
   auto here = [&](const std::string& name) { return scope.tensor(name).to(in.noisy_BCFHW.device()); };
   const auto target = grid_of(in.noisy_BCFHW);
-  if (has_first_) {
+  if (are_first(scope)) {
     const auto first = here(kFirst);
     in.noisy_BCFHW = with_first(in.noisy_BCFHW, first);
     in.num_given = first.size(2);
   }
-  if (!keyframes_.empty()) {
+  if (are_within(scope)) {
     const auto latents = here(kKeyframeLatents);
     for (size_t k = 0; k < keyframes_.size(); ++k) {
       const auto one = latents.narrow(2, static_cast<int64_t>(k), 1);
       in.beside.push_back({one, places_of_given(grid_of(one), in.rate_B, keyframes_[k])});
     }
   }
-  if (has_last_) {
+  if (are_last(scope)) {
     const auto last = here(kLastLatents);
     const auto num_frames = (target.num_frames - 1) * kFramesALatent + 1;
-    in.beside.push_back({last, places_of_given(grid_of(last), in.rate_B, num_frames - num_last_)});
+    in.beside.push_back({last, places_of_given(grid_of(last), in.rate_B, num_frames - last_.count)});
   }
   if (!has_reference_) return;
   for (const auto& latents : here(kReferenceLatents).split(target.num_frames, 2)) {

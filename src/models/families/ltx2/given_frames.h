@@ -42,10 +42,13 @@ class GivenFrames {
 
   /// The latents of the first frames, as a value.
   static inline const std::string kFirst = "first_latents";
-  bool has_first() const { return has_first_; }
+  bool has_first() const { return first_.are_given; }
   /// Returns how many first frames are given, where there are any.
-  int64_t num_first() const { return num_first_; }
-  bool are_any() const { return has_first_ || has_last_ || has_reference_ || !keyframes_.empty(); }
+  int64_t num_first() const { return first_.count; }
+  /// Names the values by which a unit can tell what is given, for the two below.
+  std::vector<std::string> read_to_tell() const;
+  bool are_first(const pipeline::Scope& scope) const { return first_.are_given && first_.at.tell(scope); }
+  bool are_any(const pipeline::Scope& scope) const;
   void add_names(Names& names) const;
   /// Adds what encodes them, with the component `vae`.
   void add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) const;
@@ -55,15 +58,26 @@ class GivenFrames {
   void give(const pipeline::Scope& scope, Transformer::Inputs& in) const;
 
  private:
+  /// The frames at an end of a clip.
+  struct End {
+    bool are_given = false;
+    int64_t count = 1;
+    GivenAt at = {};  ///< the visits at which they are given
+  };
+  bool are_last(const pipeline::Scope& scope) const { return last_.are_given && last_.at.tell(scope); }
+  bool are_within(const pipeline::Scope& scope) const { return !keyframes_.empty() && within_at_.tell(scope); }
+  void check_shares(const ModelOptions& options) const;
   pipeline::Unit last_frames_unit(const std::string& vae, const Encode& encode) const;
   pipeline::Unit keyframes_unit(const std::string& vae, const Encode& encode) const;
   pipeline::Unit reference_unit(const std::string& vae, const Encode& encode) const;
 
-  bool has_first_, has_last_, has_reference_;
-  int64_t num_first_ = 1, num_last_ = 1, channels_;
+  End first_, last_;
+  bool has_reference_;
+  int64_t channels_;
   std::optional<int64_t> scale_;    ///< how many times smaller references are seen; nothing where rows say it
   int64_t crf_ = 0;                 ///< at which single given frames go through H.264; 0: at none
   std::vector<int64_t> keyframes_;  ///< numbers of frames within a clip, from 0 on
+  GivenAt within_at_;               ///< the visits at which these are given
 };
 
 }  // namespace burnish::models::ltx2

@@ -16,6 +16,9 @@ namespace burnish::models::ltx2 {
 
 namespace {
 
+/// What stands for the decoder of frames among components where no file has one that runs here, so that drawing is refused before it
+/// begins.
+const std::string kDecoder = "video_decoder";
 const std::string kDit = "dit", kTime = "sigma", kModulationPart = "dit.modulation", kBodyPart = "dit.body";
 /// Values of sound that the denoiser reads and writes.
 const std::string kSoundNoisy = kSound + "_noisy", kSoundPrediction = kSound + "_prediction";
@@ -118,6 +121,11 @@ void Ltx2Model::add_autoencoder(const Source& source) {
   autoencoder_.names.single_file = {kVae + ".", original_autoencoder_keys(config.encoder.levels.size(), config.decoder.levels.size())};
   autoencoder_.names.without_gradient = {"decoder"};
   add(autoencoder_, /*patch=*/1);
+  if (source.entry && !config.decoder.is_there)
+    add({.name = kDecoder,
+         .what = "decoder of frames (of LTX-2.5 the one of convolutions, ltx-2.5-video-vae-conv-bf16.safetensors)",
+         .build = [](const std::string&, const at::TensorOptions&) -> std::unique_ptr<nn::Module> { return nullptr; }},
+        plain_names(kDecoder));
   auto& frames = latent_space_.streams.front();
   frames.temporal = config.frames_per_latent();
   frames.weight = sound_->weights().frames;
@@ -160,7 +168,7 @@ void Ltx2Model::fill_settings(const LtxSources& found) {
 void Ltx2Model::modulate(pipeline::Scope& scope) {
   scope.uses(kModulationPart);
   const auto sigma = scope.tensor(kTime).to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulationPart).modulate(sigma, given_->are_any(), options_.dtype));
+  scope.write("modulation", loaded<Transformer>(kModulationPart).modulate(sigma, given_->are_any(scope), options_.dtype));
 }
 
 void Ltx2Model::denoise(pipeline::Scope& scope) {
@@ -175,7 +183,7 @@ void Ltx2Model::denoise(pipeline::Scope& scope) {
   given_->give(scope, in);
   const auto [frames, sound] = loaded<Transformer>(kBodyPart).forward(in);
   scope.write("prediction",
-              given_->has_first() ? leading_to_first(frames, noisy, scope.tensor(GivenFrames::kFirst), scope.tensor(kTime)) : frames);
+              given_->are_first(scope) ? leading_to_first(frames, noisy, scope.tensor(GivenFrames::kFirst), scope.tensor(kTime)) : frames);
   scope.write(kSoundPrediction, sound);
 }
 
@@ -185,7 +193,9 @@ pipeline::Units Ltx2Model::denoise_units() {
   const std::vector<std::string> texts{"text_embedding", kSoundText, "text_mask"}, tokens{kTextTokens, kSoundTextTokens};
   pipeline::Units units{{"connect_text", texts, connected_names(), {kConnectorsPart}, [this](Scope& s) { connect(s); }}};
   if (projects) units.push_back({"project_text", connected_names(), tokens, {kText}, [this](Scope& s) { project(s); }});
-  units.push_back({"modulate", {kTime}, {"modulation"}, {kModulationPart}, [this](Scope& s) { modulate(s); }});
+  auto times = given_->read_to_tell();
+  times.push_back(kTime);
+  units.push_back({"modulate", times, {"modulation"}, {kModulationPart}, [this](Scope& s) { modulate(s); }});
   std::vector<std::string> reads{"noisy", kSoundNoisy, kTextTokens, kSoundTextTokens, "modulation", kRateOfFrames};
   for (const auto& name : given_->reads()) reads.push_back(name);
   if (given_->has_first()) reads.push_back(kTime);
@@ -202,6 +212,7 @@ UnitGroups Ltx2Model::units_of(const Expert&) {
   groups.denoise = denoise_units();
   given_->add_units(groups, kVae, encoding_by(autoencoder_, components_, options_.device));
   sound_->add_units(groups);
+  if (names_.components.contains(kDecoder)) groups.decode.front().models.push_back(kDecoder);
   return groups;
 }
 

@@ -153,8 +153,10 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, bool has_given, at::
   std::vector<at::Tensor> parts{frames, sound}, last{last_of_frames, last_of_sound};
   if (has_given) {
     const auto& layers = time_->frames.tokens;
-    last.push_back(layers.embed(mmdit::time_projection(at::zeros_like(sigma_B), dtype)));
+    const auto waves_of_given = mmdit::time_projection(at::zeros_like(sigma_B), dtype);
+    last.push_back(layers.embed(waves_of_given));
     parts.push_back(layers.of(last.back()));
+    if (config_.has_own_times()) parts.push_back(time_->frames.other.forward(waves_of_given));
   }
   parts.insert(parts.end(), last.begin(), last.end());
   return at::cat(parts, -1);
@@ -184,7 +186,7 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
   const Turns turns[] = {turns_of(of_frames, config_.frames.width(), sizes), turns_of(of_sound, config_.sound.width(), sizes),
                          turns_of(of_time(of_frames), between, sizes), turns_of(of_sound, between, sizes)};
   const auto of_blocks = modulation_sizes(config_, config_.frames).total() + modulation_sizes(config_, config_.sound).total() +
-                         (has_given ? modulation_sizes(config_, config_.frames).tokens : 0);
+                         (has_given ? given_modulation_size(config_) : 0);
   nn::Tensors inputs{streams.here(noisy_run, tokens.noisy.contiguous()), sound, in.texts.frames, in.texts.sound,
                      in.modulation_BM.narrow(-1, 0, of_blocks)};
   for (size_t i = 0; i < std::size(turns); ++i) {

@@ -18,8 +18,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   ~Transformer() override;
 
   /// Makes of sigma, fp32 in [0, 1], what modulates [B, M] in `dtype`: the parts of a block (ModulationSizes) of frames, of sound, and
-  /// where frames are given the part `tokens` of these; then D of the last norm of frames, Da of sound, and D of given frames. Given frames
-  /// have no noise. Needs the modulation.
+  /// where frames are given the parts of these (given_modulation_size); then D of the last norm of frames, Da of sound, and D of given
+  /// frames. Given frames have no noise. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B, bool has_given, at::ScalarType dtype) const;
 
   /// The tokens of a text for each stream: [B, T, C] and [B, T, Ca].

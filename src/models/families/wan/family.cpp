@@ -141,7 +141,7 @@ extern const Family kFamily{
         },
     .open = open_as<WanModel>,
     .describe = describe_entry,
-    .options = {prompt_length_option(), tile_option(), vace_scale_option(), audio_processor_option()},
+    .options = {prompt_length_option(), tile_option(), vace_scale_option(), audio_processor_option(), first_share_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
     .denoisers = {"dit", "dit_2"},

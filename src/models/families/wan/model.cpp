@@ -99,6 +99,10 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
     config_error("models",
                  "start_image has pictures in place of a clip's first frame; name input_image in extra_inputs too, when drawing give "
                  "--reference instead");
+  if (options_.get<double>(kFirstShare) < 1 && (!gives(FirstFrame::held) || config_.extras.speech.is_there()))
+    config_error("models",
+                 "{} is for a model that can do without the first frame that extra_inputs {} gives it (TI2V-5B), and {}; take it out",
+                 kFirstShare, kFirstFrameColumn, options_.references ? "this one always reads one" : "none is given");
   has_start_ = options_.references && first_frame_ != FirstFrame::none && !found.animate.entry;
   make_side_modules(found);
   fill_names(found);
@@ -211,6 +215,7 @@ void WanModel::fill_names(const Found& found) {
   if (first_frame_ == FirstFrame::held) {
     names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
     names_.values["loss_map"] = {};
+    held_at().add_names(names_);
   } else names_.values["beside_latents"] = {.shape = {-1, kMaskChannels + config_.out_channels, -1, -1, -1}};
   if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
   if (given_frames(false).has_column) names_.extra_inputs.push_back(kStartFrame);
@@ -253,7 +258,7 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
                          .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
                          .counts_BT = scope.tensor("text_counts").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
-  const bool is_held = gives(FirstFrame::held);
+  const bool is_held = gives(FirstFrame::held) && held_at().tell(scope);
   if (is_held) {
     in.noisy_BCFHW = with_first(noisy, scope.tensor(kFirstLatents));
     in.given_modulation_BM = scope.tensor("first_modulation");
@@ -316,7 +321,8 @@ void WanModel::add_frame_units(UnitGroups& groups, const ModelParts& parts) {
   const auto given = given_frames(false);
   const auto columns = given.has_column ? std::vector<std::string>{kStartFrame.name} : std::vector<std::string>{};
   groups.encode_references = held_frame_units(vae, parts.encode, columns, frames_of_column(given));
-  groups.weigh = held_frame_weights();
+  groups.weigh = held_frame_weights(1, held_at());
+  held_at().add_to(denoise.reads);
   modulate.writes.emplace_back("first_modulation");
   denoise.reads.insert(denoise.reads.end(), {"first_modulation", kFirstLatents, "sigma"});
 }

@@ -35,6 +35,8 @@ class WanModel : public AssembledModel {
   GivenFrames given_frames(bool may_have_last) const {
     return {.has_column = has_start_ && options_.extra_inputs.contains(kStartFrame.name), .has_last = may_have_last};
   }
+  /// Returns the visits at which a first frame is held.
+  GivenAt held_at() const { return {kGivesFirst, options_.get<double>(kFirstShare)}; }
   bool reads_image() const { return config_.image_width > 0; }
 
   Config config_;
