@@ -47,7 +47,7 @@ StartModel open_here(const std::vector<std::string>& names, const models::ModelO
     if (!model->components().has(expert.component))
       data_error("new", "{} holds no denoiser, which is what trains; name a whole model", join(names));
   }
-  StartModel start{.names = names, .sizes = names, .title = model->names().variant};
+  StartModel start{.names = names, .sizes = names, .title = model->names().variant, .family = model->names().family};
   for (const auto& entry : files.entries) start.num_bytes += entry.tensors && !entry.is_sizes ? entry.tensors->num_bytes() : 0;
   start.missing_tokenizer = missing_tokenizer(*model);
   const auto* published = models::find_published(names.front());

@@ -1,0 +1,49 @@
+// Whether a LoRA of a model trains on this machine, by plan: of one model after the other, so that the page's own plans need not wait.
+
+/** What the form would train a LoRA of a model with: the preset for this machine, or what is usual. */
+function settingsOfLora(context, name, planned) {
+  const [preset] = presetsOf(context, name), usual = "lora_rank = 16\nmax_steps = 1000\nresolution = [1024]\nenable_bucket = true\n";
+  return withValue(preset ? preset.settings : usual, "model", [planned]);
+}
+
+/** What was planned of models by their names, until the page is read anew. */
+const plannedFits = new Map();
+
+/** {kind, bytes}: "good" as it is, "with" settings that save memory, "bad" with none; "" with a `sentence` where nothing could be planned. */
+async function fitOf(context, name, planned) {
+  const settings = settingsOfLora(context, name, planned), alone = await post("plan", {settings, alone: true});
+  const {plan, sentence, problems} = alone.plan?.fits === false ? await post("plan", {settings, fit: true}) : alone;
+  if (!plan) return {kind: "", sentence: plainSentence(sentence ?? problems?.[0]?.sentence ?? "")};
+  const isFit = plan.fits !== false;
+  return {kind: isFit ? "good" : plan.fit ? "with" : "bad", bytes: isFit || !plan.fit ? plan.bytes : plan.fit.bytes};
+}
+
+/** A fit as a sentence. */
+const fitText = ({kind, bytes: amount, sentence}) => kind === "" ? sentence : {good: words.modelsPage.fits, with: words.modelsPage.fitsWith, bad: words.modelsPage.fitsNot}[kind](bytes(amount));
+
+/** How a sentence of a fit looks. */
+const fitClass = ({kind}) => `judged fit ${kind === "with" ? "" : kind}`;
+
+class Fits {
+  /** `changed` is called when more is known. */
+  constructor(context, changed) {
+    this.context = context;
+    this.changed = changed;
+    this.wanted = [];
+    this.isBusy = this.isLeft = false;
+  }
+
+  leave() { this.isLeft = true; }
+
+  /** Plans those of some models that are not planned yet: [{name, planned}], of which the latter stands for the model in a plan. */
+  async look(models) {
+    this.wanted = models.filter(one => !plannedFits.has(one.name));
+    if (this.isBusy) return;
+    this.isBusy = true;
+    for (let one = this.wanted.shift(); one && !this.isLeft; one = this.wanted.shift()) {
+      plannedFits.set(one.name, await fitOf(this.context, one.name, one.planned).catch(error => ({kind: "", sentence: error.message})));
+      if (!this.isLeft) this.changed();
+    }
+    this.isBusy = false;
+  }
+}
