@@ -171,6 +171,7 @@ void forget_jobs(Studio& studio, const std::string& run) {
     if (job.run == run) studio.queue.remove(job.id);
   }
   studio.runs.rankings().forget(run);
+  studio.runs.cards().forget(run);
 }
 
 void rename(Studio& studio, const fs::path& folder, const Request& request, Response& response) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "records/json_log.h"
+#include "studio/about_runs.h"
 #include "studio/queue.h"
-#include "studio/rankings.h"
 #include "studio/workspace.h"
 
 namespace burnish::studio {
@@ -18,7 +18,7 @@ class Runs {
  public:
   /// The workspace and the queue must outlive it; the program is burnish.
   Runs(const Workspace& workspace, const Queue& queue, const std::string& program)
-      : workspace_(workspace), queue_(queue), rankings_(workspace, program) {}
+      : workspace_(workspace), queue_(queue), rankings_(workspace, program, "best"), cards_(workspace, program, "card") {}
 
   /// {"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "seconds_a_step", "loss", "sentence", "exit_code",
   /// "started", "written", "preview": [step, number] or null, "job": id or null, "gpu": the one that it was given or null, "is_archived",
@@ -28,7 +28,9 @@ class Runs {
   /// Returns that of each run, the newest first, and of runs that failed before they had a folder, with "has_folder": false.
   nlohmann::json list();
   /// Says which save of a run is best.
-  Rankings& rankings() { return rankings_; }
+  AboutRuns& rankings() { return rankings_; }
+  /// Makes cards of runs, and sends them to a hub.
+  AboutRuns& cards() { return cards_; }
 
  private:
   /// Holds what was read of a log so far.
@@ -44,7 +46,7 @@ class Runs {
 
   const Workspace& workspace_;
   const Queue& queue_;
-  Rankings rankings_;
+  AboutRuns rankings_, cards_;
   std::mutex mutex_;
   std::map<std::string, Read> read_;
 };

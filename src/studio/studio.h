@@ -102,7 +102,7 @@ void add_bin_routes(Routes& routes, Studio& studio);
 void add_form_routes(Routes& routes, Studio& studio);
 void add_first_run_routes(Routes& routes, Studio& studio);
 void add_model_routes(Routes& routes, Studio& studio);
-void add_ranking_routes(Routes& routes, Studio& studio);
+void add_about_run_routes(Routes& routes, Studio& studio);
 void add_dataset_routes(Routes& routes, Studio& studio);
 void add_drawing_routes(Routes& routes, Studio& studio);
 void add_file_routes(Routes& routes, Studio& studio);

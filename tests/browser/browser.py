@@ -5,6 +5,10 @@ import base64, itertools, json, os, select, shutil, subprocess, tempfile, time
 class Page:
     """What tests do on a page of any browser, by its functions `evaluate` and `press_at`."""
 
+    def run(self, script):
+        """Statements, whatever they come to."""
+        self.evaluate(f"{script}; 0")
+
     def wait(self, expression, seconds=60):
         """Until the expression is true, also of a page that comes meanwhile; a TimeoutError otherwise."""
         end = time.monotonic() + seconds
@@ -27,7 +31,7 @@ class Page:
             return []
         if self.evaluate("typeof axe") == "undefined":
             with open(os.environ["BURNISH_AXE"]) as script:
-                self.evaluate(script.read() + "; 0")
+                self.run(script.read())
         found = self.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.map(one => "
                               "`${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 120)).join(' | ')}`))")
         return found

@@ -113,8 +113,11 @@ class Firefox(Page):
         wrapped = f"(async () => JSON.stringify(await ({expression.rstrip().rstrip(';')})) ?? 'null')()"
         result = self.call("script.evaluate", expression=wrapped, target={"context": self.context}, awaitPromise=True, userActivation=True)
         if result["type"] == "exception":
-            raise RuntimeError(f"{expression}: {result['exceptionDetails']['text']}")
+            raise RuntimeError(f"{expression[:400]}: {result['exceptionDetails']['text']}")
         return json.loads(result["result"]["value"])
+
+    def run(self, script):
+        self.call("script.evaluate", expression=f"{script}; 0", target={"context": self.context}, awaitPromise=False)
 
     def resize(self, width, height):
         self.call("browsingContext.setViewport", context=self.context, viewport={"width": width, "height": height}, devicePixelRatio=1)

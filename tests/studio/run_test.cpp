@@ -1,5 +1,5 @@
 // What the studio says and does of runs beside their queue.
-#include "studio/rankings.h"
+#include "studio/about_runs.h"
 #include "tests/planted_visits.h"
 #include "tests/studio/served.h"
 
@@ -107,6 +107,20 @@ TEST_F(RunTest, SaysWhichOfItsSavesIsBest) {
   EXPECT_TRUE(standing["ranking"].is_null());
   ask("/api/runs/cat/rename", json{{"name", "tom"}});
   EXPECT_EQ(ask("/api/runs/tom/best")["state"], "") << "its paths are others now";
+}
+
+TEST_F(RunTest, HasACardThatIsSentToAHub) {
+  make_run("cat", "");
+  const std::string card = "/api/runs/cat/card";
+  EXPECT_EQ(ask(card)["text"], "");
+  ask(card, json{{"license", "mit"}, {"publish", "me/cat"}, {"private", true}});
+  json standing;
+  ASSERT_TRUE(comes_true([&] { return (standing = ask(card))["state"] == "ended"; }));
+  EXPECT_EQ(standing["says"], "https://hub/me/cat");
+  EXPECT_EQ(standing["text"], "# A card\n");
+  EXPECT_EQ(text_of(scratch / "card.toml"),
+            "run = [\"" + run("cat").string() + "\"]\nlicense = \"mit\"\noverwrite = true\nprivate = true\npublish = \"me/cat\"\n");
+  EXPECT_EQ(ask(card, json{{"output", "/etc"}})["status"], 400) << "it is written into the run alone";
 }
 
 TEST(LastObject, IsFoundAmongLinesForPeople) {

@@ -14,7 +14,8 @@ class BestSave {
       h("datalist", {id: "best-models"}, ...["openai/clip-vit-large-patch14", "facebook/dinov2-base"].map(value => h("option", {value}))), h("p", {class: "explain", id: "best-note"}, t.note)), this.start);
     this.standing = h("p", {role: "status"});
     this.table = h("div", {});
-    this.element = h("section", {class: "best"}, h("h2", {}, t.title), h("p", {class: "explain"}, t.about), this.form, h("div", {class: "controls"}, this.standing, this.stop), this.table);
+    this.standingBox = h("div", {class: "controls", hidden: true}, this.standing, this.stop);
+    this.element = h("section", {class: "best"}, h("h2", {}, t.title), h("p", {class: "explain"}, t.about), this.form, this.standingBox, this.table);
   }
 
   address(more = "") { return `runs/${named(this.run)}/best${more}`; }
@@ -28,6 +29,7 @@ class BestSave {
     this.stop.hidden = !goesOn;
     this.standing.className = !goesOn && now.exit_code > 0 && now.exit_code !== 130 ? "problem" : "explain";
     this.standing.textContent = now.ranking ? "" : plainSentence(now.says) || (goesOn ? words.best.looking : "");
+    this.standingBox.hidden = this.standing.textContent === "" && !goesOn;
     this.table.replaceChildren(...now.ranking ? this.ranked(now.ranking, now.previews) : []);
   }
 

@@ -38,9 +38,10 @@ async function resume() {
   say(words.queued(runName));
 }
 
+const publishing = new Publishing(runName);
 const moreButton = h("button", {type: "button", "aria-expanded": "false", onclick: doing(() => trainMore())}, words.trainMore), moreBox = h("form", {class: "train-more", hidden: true, onsubmit: event => event.preventDefault()});
 const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButton, moreButton,
-  h("a", {class: "button", href: `${root}#/new?run=${named(runName)}`}, words.clone), archiveButton,
+  h("a", {class: "button", href: `${root}#/new?run=${named(runName)}`}, words.clone), publishing.button, archiveButton,
   h("button", {type: "button", onclick: doing(async () => {
     const name = prompt(words.renameTo, runName);
     if (!name || name === runName) return;
@@ -124,7 +125,7 @@ function layOut() {
   document.head.append(h("link", {rel: "stylesheet", href: `${root}page/controls.css`}));
   addMenu();
   document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
-  document.querySelector(".head").append(mending, running, ended, moreBox, runTags.element, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
+  document.querySelector(".head").append(mending, running, ended, moreBox, publishing.element, runTags.element, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
   main.append(sampleBox, best.element, learned.element, fileBox, logBox);
   main.querySelector("#curves").before(main.querySelector("#previews"));
   for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = `${part.dataset.part ?? ""} ${tab}`;
@@ -199,6 +200,8 @@ async function look() {
   archiveButton.textContent = isArchived ? words.unarchive : words.archive;
   drawButton.hidden = list.length === 0;
   resumeButton.hidden = run.state === "done" || list.length === 0;
+  publishing.button.hidden = list.length === 0;
+  await publishing.refresh();
   moreButton.hidden = run.state !== "done" || list.length === 0;
   await offerPreviews();
   await offer(run);

@@ -307,7 +307,7 @@ async function takeDropped(files, form, refresh) {
 class DrawingList {
   constructor() {
     this.element = h("div", {class: "drawing-groups"});
-    this.groups = new KeptList(this.element, ({run}) => run, ({run, drawings, shown, isOpen}) => h("details", {open: isOpen}, h("summary", {}, run || words.drawing.otherModel, h("span", {class: "explain number"}, ` ${whole(drawings.length)}`)),
+    this.groups = new KeptList(this.element, ({run}) => run, ({run, drawings, shown, isOpen}) => h("details", {open: isOpen}, h("summary", {}, run || words.drawing.ofOthers, h("span", {class: "explain number"}, ` ${whole(drawings.length)}`)),
       h("ul", {class: "sets"}, ...drawings.map(one => drawingRow(one, shown)))));
   }
 

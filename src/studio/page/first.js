@@ -51,14 +51,14 @@ class ModelField {
   /** Plans what is here, and then what may be downloaded: what fits stands first. */
   plan() {
     const {here, published} = this.models, away = published.filter(one => !here.some(model => model.name === one.id));
-    this.fits.look([...here.map(one => ({name: one.name, planned: one.name})), ...away.map(one => ({name: one.id, planned: one.name}))]);
+    this.fits.look([...here.map(one => ({name: one.name, planned: one.name, isThorough: true})), ...away.map(one => ({name: one.id, planned: one.name}))]);
   }
 
   /** Models to download, as far as they are planned by whether they fit; while the list is open it stays as it is. */
   offer(ids, chosen) {
     if (document.activeElement === this.away) return;
     const option = one => h("option", {value: one.id, selected: one.id === chosen}, one.title === lastOf(one.id) ? one.title : `${one.title} · ${lastOf(one.id)}`), kindOf = one => plannedFits.get(one.id)?.kind ?? "";
-    const groups = [["good", "with"], [""], ["bad"]].map((kinds, i) => [words.fitGroups[i], ids.filter(one => kinds.includes(kindOf(one)))]).filter(([, some]) => some.length > 0);
+    const groups = [["good", "with"], [""], ["unsure", "bad"]].map((kinds, i) => [words.fitGroups[i], ids.filter(one => kinds.includes(kindOf(one)))]).filter(([, some]) => some.length > 0);
     this.away.replaceChildren(h("option", {value: ""}, words.choose), ...groups.map(([title, some]) => h("optgroup", {label: title}, ...some.map(option))));
   }
 

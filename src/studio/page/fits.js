@@ -9,9 +9,13 @@ function settingsOfLora(context, name, planned) {
 /** What was planned of models by their names, until the page is read anew. */
 const plannedFits = new Map();
 
-/** {kind, bytes}: "good" as it is, "with" settings that save memory, "bad" with none; "" with a `sentence` where nothing could be planned. */
-async function fitOf(context, name, planned) {
+/**
+ * {kind, bytes}: "good" as it is, "with" settings that save memory, "bad" with none; "" with a `sentence` where nothing could be planned.
+ * What saves memory is only looked for where that is asked (`isThorough`), since it takes ten times as long: "unsure" without.
+ */
+async function fitOf(context, name, planned, isThorough) {
   const settings = settingsOfLora(context, name, planned), alone = await post("plan", {settings, alone: true});
+  if (!isThorough && alone.plan?.fits === false) return {kind: "unsure", bytes: alone.plan.bytes};
   const {plan, sentence, problems} = alone.plan?.fits === false ? await post("plan", {settings, fit: true}) : alone;
   if (!plan) return {kind: "", sentence: plainSentence(sentence ?? problems?.[0]?.sentence ?? "")};
   const isFit = plan.fits !== false;
@@ -19,10 +23,10 @@ async function fitOf(context, name, planned) {
 }
 
 /** A fit as a sentence. */
-const fitText = ({kind, bytes: amount, sentence}) => kind === "" ? sentence : {good: words.modelsPage.fits, with: words.modelsPage.fitsWith, bad: words.modelsPage.fitsNot}[kind](bytes(amount));
+const fitText = ({kind, bytes: amount, sentence}) => kind === "" ? sentence : {good: words.modelsPage.fits, with: words.modelsPage.fitsWith, unsure: words.modelsPage.fitsUnsure, bad: words.modelsPage.fitsNot}[kind](bytes(amount));
 
 /** How a sentence of a fit looks. */
-const fitClass = ({kind}) => `judged fit ${kind === "with" ? "" : kind}`;
+const fitClass = ({kind}) => `judged fit ${["good", "bad"].includes(kind) ? kind : ""}`;
 
 class Fits {
   /** `changed` is called when more is known. */
@@ -35,15 +39,21 @@ class Fits {
 
   leave() { this.isLeft = true; }
 
-  /** Plans those of some models that are not planned yet: [{name, planned}], of which the latter stands for the model in a plan. */
+  /** Plans those of some models that are not planned yet: [{name, planned, isThorough}], of which the second stands for the model in a plan. */
   async look(models) {
     this.wanted = models.filter(one => !plannedFits.has(one.name));
     if (this.isBusy) return;
     this.isBusy = true;
     for (let one = this.wanted.shift(); one && !this.isLeft; one = this.wanted.shift()) {
-      plannedFits.set(one.name, await fitOf(this.context, one.name, one.planned).catch(error => ({kind: "", sentence: error.message})));
+      plannedFits.set(one.name, await fitOf(this.context, one.name, one.planned, one.isThorough).catch(error => ({kind: "", sentence: error.message})));
       if (!this.isLeft) this.changed();
     }
     this.isBusy = false;
+  }
+
+  /** Looks for settings with which a model fits. */
+  async seek(name, planned) {
+    plannedFits.set(name, await fitOf(this.context, name, planned, true));
+    if (!this.isLeft) this.changed();
   }
 }

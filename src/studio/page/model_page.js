@@ -48,10 +48,15 @@ class ModelsPage {
       h("section", {}, h("div", {class: "section-head"}, h("h2", {}, t.away), h("label", {class: "switch"}, this.onlyFits, t.onlyFits)), h("p", {class: "explain"}, t.awayNote), this.away));
   }
 
-  /** What is planned of a model; nothing until it is known. */
-  fit(name) {
-    const found = plannedFits.get(name);
-    return found ? h("span", {class: fitClass(found)}, fitText(found)) : h("span", {class: "explain fit"}, words.modelsPage.planning);
+  /** What is planned of a model; of one that does not fit as it is, a button looks for what would make it fit. */
+  fit(name, title = "", planned = "") {
+    const found = plannedFits.get(name), said = h("span", {class: found ? fitClass(found) : "explain fit"}, found ? fitText(found) : words.modelsPage.planning);
+    if (found?.kind !== "unsure") return said;
+    said.append(" ", h("button", {type: "button", class: "link", "aria-label": `${words.fitTitle}: ${title}`, onclick: doing(async () => {
+      said.textContent = words.seeking;
+      await this.fits.seek(name, planned);
+    })}, words.fitTitle));
+    return said;
   }
 
   row({fit, ...one}) {
@@ -78,17 +83,17 @@ class ModelsPage {
       this.sizes.set(one.id, ` · ${words.modelSize(bytes(amount.bytes), bytes(amount.missing_bytes))}`);
       size.textContent = this.sizes.get(one.id);
     })}, words.howLarge);
-    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.id)), h("span", {class: "explain number"}, familyName(one.family), size), this.fit(one.id), look,
+    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.id)), h("span", {class: "explain number"}, familyName(one.family), size), this.fit(one.id, one.title, one.name), look,
       h("button", {type: "button", "aria-label": `${words.fetch}: ${one.id}`, onclick: doing(async () => { await post("fetches", {name: one.id}); await this.follow(); })}, words.fetch));
   }
 
   async look() {
-    const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, bytes: demo.bytes}] : [];
+    const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, family: demo.family, bytes: demo.bytes}] : [];
     this.context.models = {here: [...here, ...own], published};
     this.looking.hidden = true;
     this.show();
     const away = this.awayModels.map(one => ({name: one.id, planned: one.name}));
-    this.fits.look([...this.context.models.here.map(one => ({name: one.name, planned: one.name})), ...away]);
+    this.fits.look([...this.context.models.here.map(one => ({name: one.name, planned: one.name, isThorough: true})), ...away]);
   }
 
   /** Published models that are not here. */

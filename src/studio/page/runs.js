@@ -71,8 +71,12 @@ class Waiting {
     this.pause.textContent = isPaused ? words.go : words.pause;
     this.note.hidden = !isPaused;
     put(this.atOnce, String(atOnce));
-    const starts = startsOf(waiting, going, isPaused || atOnce > 1);
-    this.list.show(waiting.map((job, i) => ({...job, starts: starts[i], before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
+    const starts = new Map();  // of those that have a GPU of their own by that
+    for (const gpu of new Set(waiting.map(job => job.gpu))) {
+      const those = waiting.filter(job => job.gpu === gpu), times = startsOf(those, going.filter(run => gpu === null || run.gpu === gpu), isPaused || (gpu === null && atOnce > 1));
+      those.forEach((job, i) => starts.set(job.id, times[i]));
+    }
+    this.list.show(waiting.map((job, i) => ({...job, starts: starts.get(job.id), before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
   }
 
   row(job) {

@@ -1,13 +1,17 @@
 // The words of the studio in Chinese (simplified); names of options and groups are those that the first form and the common settings show.
 
 const chinese = {
-  gpu: "GPU", anyGpu: "任意空闲的", onGpu: index => `GPU ${index}`, fitGroups: ["本机可以训练", "尚未估算", "对本机来说太大"],
+  gpu: "GPU", anyGpu: "任意空闲的", onGpu: index => `GPU ${index}`, fitGroups: ["本机可以训练", "尚未估算", "按现有设置太大"],
   runTags: "标签", addRunTag: "添加标签", removeRunTag: tag => `移除标签“${tag}”`,
   best: {
     title: "哪个存档最好", about: "步数并非越多越好：训练可能开始死记图片。存档按它们画出的图片排名，如有验证损失也会参考。", rank: "给存档排名",
     model: "查看样图的模型", note: "第一次需要时下载（1.7 GB；facebook/dinov2-base 为 0.35 GB，没有提示词一列）。留空则只按验证损失。", looking: "正在查看样图 …",
     take: step => `请用第 ${step} 步。`, overfitting: step => `第 ${step} 步之后开始过拟合。`, save: "存档", drew: "画出的图片", best: "最好", overfit: "过拟合", copies: count => `${whole(count)} 张图片的复制`, step: step => `第 ${step} 步`, picture: (number, step) => `第 ${step} 步的样图 ${number}`,
     columns: {validation_loss: "验证损失", likeness: "与图片相似", answer: "符合提示词", variety: "多样性", drift: "变化"},
+  },
+  publishing: {
+    open: "发布 …", title: "发布到 Hugging Face", about: "卡片说明这个 LoRA 是什么，附样图和用法。它与最新的权重一起，用本机 HF_TOKEN 或“hf auth login”的令牌发送。", description: "用途", license: "许可证", licenseNote: "他人使用时遵循的条件。",
+    id: "Hugging Face 上的名称", idNote: "你在那里的名字、斜杠和模型名称。", isPrivate: "仅自己可见", make: "生成卡片", send: "发布", card: "卡片", needsId: "请填写 Hugging Face 上的名称：你的名字、斜杠和模型名称。", working: "正在生成卡片 …", made: "卡片已生成，发布前请查看。", sent: "已发布：",
   },
   whoseSettings: "这是哪个程序的设置？",
   captionsAs: "标注显示为", captionKinds: {text: "文字", tags: "标签"}, addTag: "添加标签", removeTagOf: (tag, file) => `从 ${file} 移除标签“${tag}”`, captionOne: "撰写标注", crop: "裁剪或旋转", cropOf: file => `裁剪或旋转 ${file}`, cropHint: "拖动选出要保留的部分。原图会放进回收站。", rotateLeft: "向左旋转", rotateRight: "向右旋转", shapes: {free: "任意形状", square: "正方形", own: "原比例"}, shape: "形状", saveCrop: "保存图片", wasCropped: file => `${file} 已更改。`, areaOf: (width, height) => `保留 ${whole(width)} × ${whole(height)} 像素`,
@@ -88,12 +92,12 @@ const chinese = {
   },
   modelsPage: {
     remove: "删除", removeSure: title => `从缓存中删除 ${title}？可以重新下载。`, wasRemoved: title => `${title} 已删除。`, ofProgram: name => `在 ${name} 的文件夹中`, kinds: {folder: "文件夹", file: "单个文件", hub: "模型库缓存"},
-    onlyFits: "只看可以训练的", planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
+    onlyFits: "只看可以训练的", fitsUnsure: amount => `按现有设置，LoRA 需要 ${amount}，超出可用内存。`, planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
     title: "模型", here: "在这台电脑上", looking: "正在查找模型 …", hereNote: "位于工作区的 models/、各模型站点的缓存，以及 ComfyUI 等程序的文件夹中。", train: "用它训练", coming: "正在下载", away: "可供下载",
     awayNote: "从 Hugging Face 下载到它的缓存。有些需要先在其页面上接受许可协议。",
   },
   drawing: {
-    search: "搜索绘图",
+    ofOthers: "其他模型", search: "搜索绘图",
     title: "绘图", base: "采用训练的模型", otherModel: "文件或 Hugging Face id", model: "模型", modelNote: "文件夹、文件或名称，用逗号分隔。", loras: "LoRA", addLora: "添加 LoRA …",
     noLoras: "还没有 LoRA", lorasNote: "训练保存的，以及工作区 loras/ 中的。", strengthOf: name => `${name} 的强度`, apart: "逐个使用",
     prompts: "提示词", promptsNote: "每行一个。提示词后的参数有效，与提示词文件相同：-\u2060-w 512 -\u2060-h 512。", negative: "反向提示词", negativeNote: "要避开的内容，引导大于 1 时有效。",
