@@ -169,7 +169,7 @@ class Choices(unittest.TestCase):
         self.press("#publish-id")
         self.browser.write("me/fox")
         self.click("Publish", ".publishing .primary")
-        self.wait_text(".publishing .problem", "Invalid username or password.")
+        self.wait_text(".publishing .problem", "Invalid username or password; the token has to be one that may write there")
         self.shoot("choices-publish")
         hub.token = "wrong"
         self.click("Publish", ".publishing .primary")
@@ -186,7 +186,8 @@ class Choices(unittest.TestCase):
         self.assertEqual(python.returncode, 0, python.stderr[-2000:])
         self.assertEqual(hub.models["me/other"], sent)
         ours, other = ([line for line in commit if line["key"] != "header"] for commit in (hub.commits[-2], hub.commits[-1]))
-        self.assertEqual(sorted(map(json.dumps, ours)), sorted(json.dumps(line) for line in other))
+        ours, other = (sorted(json.dumps(line, sort_keys=True) for line in lines) for lines in (ours, other))
+        self.assertEqual(ours, other)
 
     # --- drawings -------------------------------------------------------------------------------------------------------------
 

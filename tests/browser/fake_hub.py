@@ -59,8 +59,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             objects = [{**one, **({} if one["oid"] in hub.store else {"actions": {"upload": {"href": f"{hub.address}/store/{one['oid']}"}}})} for one in json.loads(body)["objects"]]
             return self.say(200, {"transfer": "basic", "objects": objects})
         if path.endswith("/commit/main"):
-            self.commit("/".join(path.split("/")[3:5]), [json.loads(line) for line in body.decode().splitlines()])
-            return self.say(200, {"success": True, "commitOid": "0" * 40, "commitUrl": f"{hub.address}/commit", "hookOutput": ""})
+            name = "/".join(path.split("/")[3:5])
+            self.commit(name, [json.loads(line) for line in body.decode().splitlines()])
+            return self.say(200, {"success": True, "commitOid": "0" * 40, "commitUrl": f"{hub.address}/{name}/commit/{'0' * 40}", "hookOutput": ""})
         self.say(404, {"error": path})
 
     def commit(self, name, lines):
