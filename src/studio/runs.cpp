@@ -92,16 +92,11 @@ void Runs::read_log(const std::string& name, json& card) {
 
 json Runs::card(const std::string& name) {
   const auto run = workspace_.runs() / name;
-  json card{{"name", name},
-            {"state", ""},
-            {"preview", nullptr},
-            {"job", nullptr},
-            {"gpu", nullptr},
-            {"started", 0},
-            {"written", 0},
-            {"notes", io::is_there(run / kNotes) ? io::read_text(run / kNotes) : ""},
-            {"tags", tags_of(run)},
-            {"is_archived", io::is_there(run / kArchived)}};
+  json card{{"name", name},         {"state", ""},
+            {"preview", nullptr},   {"job", nullptr},
+            {"gpu", nullptr},       {"started", 0},
+            {"written", 0},         {"notes", io::is_there(run / kNotes) ? io::read_text(run / kNotes) : ""},
+            {"tags", tags_of(run)}, {"is_archived", io::is_there(run / kArchived)}};
   if (auto status = status_of(run)) {
     card.update(records::to_json(*status));
     const bool is_gone = !status->has_ended() && records::is_running(status->process) == false;

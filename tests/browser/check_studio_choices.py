@@ -101,6 +101,24 @@ class Choices(unittest.TestCase):
         self.click("birds", ".chip")
         self.browser.wait(f"{shown}.length === 3")
 
+    # --- what somebody wants to hear ------------------------------------------------------------------------------------------
+
+    def test_the_browser_tells_that_a_run_has_ended(self):
+        run = runs.make_run(self.folder / "runs/long", 50, 400)
+        process = subprocess.Popen(["sleep", "120"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        runs.write_status(run, "training", process.pid, steps=400)
+        self.browser.call("Page.addScriptToEvaluateOnNewDocument", source="""window.told = [];
+            window.Notification = class { static permission = "default"; static async requestPermission() { return Notification.permission = "granted"; } constructor(text) { told.push(text); } };""")
+        self.browser.evaluate("location.href = '/runs/long/'")
+        self.click("Notify me when it ends")
+        self.wait_text(".toast", "The browser tells you when it ends.")
+        self.browser.evaluate("Object.defineProperty(document, 'hidden', {value: true}); 0")  # somebody looks at another page
+        runs.write_status(run, "done", process.pid, exit_code=0, steps=400)
+        self.browser.wait("window.told.length === 1")
+        self.assertEqual(self.browser.evaluate("window.told"), ["long: Done"])
+
     # --- the best save --------------------------------------------------------------------------------------------------------
 
     def test_saves_are_ranked_with_what_they_drew(self):

@@ -45,7 +45,7 @@ class InFirefox(check_studio_first.FirstFiveMinutes):
         self.browser.wait("document.querySelector('.board .mask') !== null")
         self.browser.click("document.querySelector('.board')")
         self.click("Save the mask")
-        self.browser.wait(f"fetch('/api/datasets/faces/items').then(answer => answer.json()).then(all => all.some(one => one.mask !== null))")
+        self.browser.wait("fetch('/api/datasets/faces/items').then(answer => answer.json()).then(all => all.some(one => one.mask !== null))")
         self.browser.wait("document.querySelector('dialog[open]') === null")
         self.shoot("dataset")
         self.assertEqual(self.browser.complaints, [])
