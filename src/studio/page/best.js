@@ -36,8 +36,8 @@ class BestSave {
   ranked(ranking, previews) {
     const t = words.best, {saves, overfitting, missing} = ranking, columns = ["validation_loss", "likeness", "answer", "variety", "drift"].filter(column => saves.some(one => typeof one[column] === "number"));
     const head = h("tr", {}, h("th", {scope: "col"}, t.save), ...columns.map(column => h("th", {scope: "col", class: "number"}, t.columns[column])), h("th", {scope: "col"}, t.drew), h("td", {}));
-    return [h("p", {class: "judged good"}, t.take(whole(ranking.take))), h("p", {class: "explain"}, ranking.why), overfitting ? h("p", {class: "judged bad"}, t.overfitting(whole(overfitting.after))) : null,
-      ...missing.map(sentence => h("p", {class: "explain"}, plainSentence(sentence))),
+    return [h("p", {class: "judged good"}, t.take(whole(ranking.take))), h("p", {class: "explain"}, asSentence(ranking.why)), overfitting ? h("p", {class: "judged bad"}, t.overfitting(whole(overfitting.after))) : null,
+      ...missing.map(sentence => h("p", {class: "explain"}, asSentence(plainSentence(sentence)))),
       h("div", {class: "scroll"}, h("table", {class: "ranking"}, h("thead", {}, head), h("tbody", {}, ...saves.map((save, i) => this.row(save, i, columns, previews[save.drawn_at] ?? [])))))].filter(Boolean);
   }
 

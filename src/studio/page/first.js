@@ -124,7 +124,7 @@ class PromptsField {
     };
     this.text = h("textarea", {id: "first-prompts", rows: 3, oninput: event => { form.prompts = event.target.value; form.keep(); this.show(); }});
     this.chips = h("div", {class: "chips"});
-    this.element = h("div", {}, namedField(form, "preview_prompts", this.text, words.samplePromptsNote, this.chips), h("div", {class: "three"},
+    this.element = h("div", {}, namedField(form, "preview_prompts", this.text, words.samplePromptsNote, this.chips), h("div", {class: "three even"},
       small("every", optionTitle(form.options.find(one => one.name === "preview_steps")), "preview_steps", text => form.set({preview_steps: text === "" ? undefined : Number(text)})),
       small("size", words.sampleSize, "", text => { form.promptSize = text; form.keep(); }), small("seed", words.sampleSeed, "", text => { form.promptSeed = text; form.keep(); })));
   }
