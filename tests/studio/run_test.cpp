@@ -161,6 +161,13 @@ TEST_F(RunTest, OfTheSameModelSaysHowLongAPlannedOneTakes) {
   EXPECT_EQ(planned()["pace"], nullptr);
 }
 
+TEST_F(RunTest, IsPlannedForTheGpuThatItIsGiven) {
+  EXPECT_EQ(ask("/api/plan", json{{"settings", ""}, {"gpu", 2}})["plan"]["bytes"], 1);
+  EXPECT_EQ(text_of(scratch / "plan.gpu"), "2\n");
+  ask("/api/plan", json{{"settings", ""}});
+  EXPECT_EQ(text_of(scratch / "plan.gpu"), "\n");
+}
+
 TEST_F(StudioTest, TakesSettingsOfOtherPrograms) {
   const json files{{{"name", "data.toml"}, {"text", "nothing"}}, {{"name", "run.toml"}, {"text", "a = 1"}}};
   EXPECT_EQ(ask("/api/import", json{{"files", files}})["settings"], "rank = 4");
