@@ -46,6 +46,7 @@ json models_here() {
     here.push_back({{"name", model.names.front()},
                     {"title", model.title},
                     {"family", model.family},
+                    {"denoiser", model.denoiser},
                     {"bytes", model.num_bytes},
                     {"kind", kind_of(model.names.front())},
                     {"program", foreign::program_of(model.names.front())}});

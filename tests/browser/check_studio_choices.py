@@ -5,7 +5,7 @@ usage: check_studio_choices.py FOLDER
 
 Screenshots are left in FOLDER, to be looked at.
 """
-import json, os, pathlib, subprocess, sys, unittest
+import json, os, pathlib, shutil, subprocess, sys, unittest
 
 import check_studio, check_studio_faults, fake_hub, runs
 
@@ -25,8 +25,10 @@ class Choices(unittest.TestCase):
         groups = "[...document.querySelectorAll('#model-away optgroup')].map(one => one.label)"
         self.browser.wait(f"{groups}[0] === 'Fit this machine' || {groups}.includes('Too large as they are')", 120)
         self.assertLessEqual(set(self.browser.evaluate(groups)), {"Fit this machine", "Not planned yet", "Too large as they are"})
+        shutil.copytree(check_studio.MODEL, self.folder / "models/own")
         self.go("#/models")
-        self.wait_text(".model-rows .number", "flux · ")
+        self.wait_text(".model-rows .number", "flux · folder · ")
+        self.wait_text(".model-rows .fit .explain", "All its weights train too: ")
         self.assertGreater(self.browser.evaluate("document.querySelectorAll('.model-rows li').length"), 30)
         known, all_rows = "document.querySelectorAll('.model-rows .judged.fit').length", "document.querySelectorAll('.model-rows li').length"
         self.browser.wait(f"{known} === {all_rows}", 300)

@@ -51,7 +51,7 @@ class ModelField {
   /** Plans what is here, and then what may be downloaded: what fits stands first. */
   plan() {
     const {here, published} = this.models, away = published.filter(one => !here.some(model => model.name === one.id));
-    this.fits.look([...here.map(one => ({name: one.name, planned: one.name, isThorough: true})), ...away.map(one => ({name: one.id, planned: one.name}))]);
+    this.fits.look([...here.map(one => ({name: one.name, planned: one.name, isThorough: true, denoiser: one.denoiser})), ...away.map(one => ({name: one.id, planned: one.name}))]);
   }
 
   /** Models to download, as far as they are planned by whether they fit; while the list is open it stays as it is. */

@@ -50,7 +50,7 @@ class ModelsPage {
 
   /** What is planned of a model; of one that does not fit as it is, a button looks for what would make it fit. */
   fit(name, title = "", planned = "") {
-    const found = plannedFits.get(name), said = h("span", {class: found ? fitClass(found) : "explain fit"}, found ? fitText(found) : words.modelsPage.planning);
+    const found = plannedFits.get(name), said = h("span", {class: found ? fitClass(found) : "explain fit"}, found ? fitText(found) : words.modelsPage.planning, found?.whole ? h("span", {class: "explain"}, ` ${wholeText(found)}`) : null);
     if (found?.kind !== "unsure") return said;
     said.append(" ", h("button", {type: "button", class: "link", "aria-label": `${words.fitTitle}: ${title}`, onclick: doing(async () => {
       said.textContent = words.seeking;
@@ -88,12 +88,12 @@ class ModelsPage {
   }
 
   async look() {
-    const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, family: demo.family, bytes: demo.bytes}] : [];
+    const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, family: demo.family, denoiser: "", bytes: demo.bytes}] : [];
     this.context.models = {here: [...here, ...own], published};
     this.looking.hidden = true;
     this.show();
     const away = this.awayModels.map(one => ({name: one.id, planned: one.name}));
-    this.fits.look([...this.context.models.here.map(one => ({name: one.name, planned: one.name, isThorough: true})), ...away]);
+    this.fits.look([...this.context.models.here.map(one => ({name: one.name, planned: one.name, isThorough: true, denoiser: one.denoiser})), ...away]);
   }
 
   /** Published models that are not here. */

@@ -92,7 +92,7 @@ const english = {
   },
   modelsPage: {
     remove: "Delete", removeSure: title => `Delete ${title} from the cache of the hub? It can be downloaded again.`, wasRemoved: title => `${title} was deleted.`, ofProgram: name => `in the folder of ${name}`, kinds: {folder: "folder", file: "one file", hub: "cache of a hub"},
-    onlyFits: "Only what fits", fitsUnsure: amount => `As it is, a LoRA needs ${amount}, more than there is.`, planning: "Planning …", fits: amount => `A LoRA fits: it needs ${amount}.`, fitsWith: amount => `A LoRA fits with settings that save memory: ${amount}.`, fitsNot: amount => `A LoRA does not fit: it needs ${amount}.`,
+    onlyFits: "Only what fits", wholeFits: amount => `All its weights train too: ${amount}.`, wholeNot: amount => `All its weights do not: they need ${amount}.`, fitsUnsure: amount => `As it is, a LoRA needs ${amount}, more than there is.`, planning: "Planning …", fits: amount => `A LoRA fits: it needs ${amount}.`, fitsWith: amount => `A LoRA fits with settings that save memory: ${amount}.`, fitsNot: amount => `A LoRA does not fit: it needs ${amount}.`,
     title: "Models", here: "On this machine", looking: "Looking for models …", hereNote: "In models/ of the workspace, in the caches of hubs, and in the folders of ComfyUI and other programs.", train: "Train on it", coming: "Downloads", away: "To download",
     awayNote: "From Hugging Face, into its cache. Some ask you to accept a license on their page first.",
   },

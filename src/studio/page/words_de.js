@@ -92,7 +92,7 @@ const german = {
   },
   modelsPage: {
     remove: "Löschen", removeSure: title => `${title} aus dem Zwischenspeicher löschen? Es kann wieder heruntergeladen werden.`, wasRemoved: title => `${title} wurde gelöscht.`, ofProgram: name => `im Ordner von ${name}`, kinds: {folder: "Ordner", file: "eine Datei", hub: "Zwischenspeicher"},
-    onlyFits: "Nur was passt", fitsUnsure: amount => `So, wie es ist, braucht eine LoRA ${amount}, mehr als da ist.`, planning: "Wird geplant …", fits: amount => `Eine LoRA passt: sie braucht ${amount}.`, fitsWith: amount => `Eine LoRA passt mit Einstellungen, die Speicher sparen: ${amount}.`, fitsNot: amount => `Eine LoRA passt nicht: sie braucht ${amount}.`,
+    onlyFits: "Nur was passt", wholeFits: amount => `Auch alle seine Gewichte lassen sich trainieren: ${amount}.`, wholeNot: amount => `Alle seine Gewichte nicht: Sie brauchen ${amount}.`, fitsUnsure: amount => `So, wie es ist, braucht eine LoRA ${amount}, mehr als da ist.`, planning: "Wird geplant …", fits: amount => `Eine LoRA passt: sie braucht ${amount}.`, fitsWith: amount => `Eine LoRA passt mit Einstellungen, die Speicher sparen: ${amount}.`, fitsNot: amount => `Eine LoRA passt nicht: sie braucht ${amount}.`,
     title: "Modelle", here: "Auf diesem Rechner", looking: "Modelle werden gesucht …", hereNote: "In models/ des Arbeitsordners, in den Zwischenspeichern der Modellseiten und in den Ordnern von ComfyUI und anderen Programmen.", train: "Damit trainieren", coming: "Wird heruntergeladen", away: "Zum Herunterladen",
     awayNote: "Von Hugging Face, in dessen Zwischenspeicher. Bei manchen ist dort zuerst eine Lizenz anzunehmen.",
   },

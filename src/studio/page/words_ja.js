@@ -92,7 +92,7 @@ const japanese = {
   },
   modelsPage: {
     remove: "削除", removeSure: title => `${title} をハブのキャッシュから削除しますか？再度ダウンロードできます。`, wasRemoved: title => `${title} を削除しました。`, ofProgram: name => `${name} のフォルダー内`, kinds: {folder: "フォルダー", file: "単一ファイル", hub: "ハブのキャッシュ"},
-    onlyFits: "学習できるものだけ", fitsUnsure: amount => `そのままでは LoRA に ${amount} 必要で、足りません。`, planning: "計画中 …", fits: amount => `LoRA は収まります：必要 ${amount}。`, fitsWith: amount => `メモリを減らす設定なら LoRA は収まります：${amount}。`, fitsNot: amount => `LoRA は収まりません：必要 ${amount}。`,
+    onlyFits: "学習できるものだけ", wholeFits: amount => `すべての重みも学習できます：${amount}。`, wholeNot: amount => `すべての重みは学習できません：${amount} 必要です。`, fitsUnsure: amount => `そのままでは LoRA に ${amount} 必要で、足りません。`, planning: "計画中 …", fits: amount => `LoRA は収まります：必要 ${amount}。`, fitsWith: amount => `メモリを減らす設定なら LoRA は収まります：${amount}。`, fitsNot: amount => `LoRA は収まりません：必要 ${amount}。`,
     title: "モデル", here: "このマシンにあるもの", looking: "モデルを探しています …", hereNote: "作業フォルダーの models/、モデルサイトのキャッシュ、ComfyUI などほかのプログラムのフォルダー。", train: "これを学習", coming: "ダウンロード中", away: "ダウンロードできるもの",
     awayNote: "Hugging Face から、そのキャッシュへ。先にページでライセンスへの同意が必要なものがあります。",
   },

@@ -92,7 +92,7 @@ const chinese = {
   },
   modelsPage: {
     remove: "删除", removeSure: title => `从缓存中删除 ${title}？可以重新下载。`, wasRemoved: title => `${title} 已删除。`, ofProgram: name => `在 ${name} 的文件夹中`, kinds: {folder: "文件夹", file: "单个文件", hub: "模型库缓存"},
-    onlyFits: "只看可以训练的", fitsUnsure: amount => `按现有设置，LoRA 需要 ${amount}，超出可用内存。`, planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
+    onlyFits: "只看可以训练的", wholeFits: amount => `也可以训练全部权重：${amount}。`, wholeNot: amount => `无法训练全部权重：需要 ${amount}。`, fitsUnsure: amount => `按现有设置，LoRA 需要 ${amount}，超出可用内存。`, planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
     title: "模型", here: "在这台电脑上", looking: "正在查找模型 …", hereNote: "位于工作区的 models/、各模型站点的缓存，以及 ComfyUI 等程序的文件夹中。", train: "用它训练", coming: "正在下载", away: "可供下载",
     awayNote: "从 Hugging Face 下载到它的缓存。有些需要先在其页面上接受许可协议。",
   },
