@@ -150,6 +150,7 @@ class Choices(unittest.TestCase):
         self.browser.evaluate("document.querySelector('#best-model').value = ''")
         self.click("Rank the saves")
         self.browser.wait("document.querySelector('.ranking thead') !== null && !document.querySelector('.ranking thead').innerText.includes('Like the pictures')")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.ranking img').length"), 9, "what was drawn is there though nothing looked at it")
         self.write("#best-model", "nosuch")
         self.click("Rank the saves")
         self.wait_text(".best .problem", "nosuch")

@@ -38,14 +38,15 @@ class BestSave {
     const head = h("tr", {}, h("th", {scope: "col"}, t.save), ...columns.map(column => h("th", {scope: "col", class: "number"}, t.columns[column])), h("th", {scope: "col"}, t.drew), h("td", {}));
     return [h("p", {class: "judged good"}, t.take(whole(ranking.take))), h("p", {class: "explain"}, asSentence(ranking.why)), overfitting ? h("p", {class: "judged bad"}, t.overfitting(whole(overfitting.after))) : null,
       ...missing.map(sentence => h("p", {class: "explain"}, asSentence(plainSentence(sentence)))),
-      h("div", {class: "scroll"}, h("table", {class: "ranking"}, h("thead", {}, head), h("tbody", {}, ...saves.map((save, i) => this.row(save, i, columns, previews[save.drawn_at] ?? [])))))].filter(Boolean);
+      h("div", {class: "scroll"}, h("table", {class: "ranking"}, h("thead", {}, head), h("tbody", {}, ...saves.map((save, i) => this.row(save, i, columns, previews)))))].filter(Boolean);
   }
 
-  row(save, place, columns, numbers) {
-    const t = words.best, file = save.files[0]?.split("/").at(-1) ?? "", shown = numbers.slice(0, 4);
+  /** A save with what it drew, or, where nothing looked at that, what was drawn at its step. */
+  row(save, place, columns, previews) {
+    const t = words.best, file = save.files[0]?.split("/").at(-1) ?? "", drawnAt = save.drawn_at ?? save.step, shown = (previews[drawnAt] ?? []).slice(0, 4);
     const marks = [place === 0 ? h("span", {class: "state done"}, t.best) : null, save.is_overfit ? h("span", {class: "state failed"}, t.overfit) : null, save.copies > 0 ? h("span", {class: "state failed"}, t.copies(save.copies)) : null].filter(Boolean);
     return h("tr", {}, h("th", {scope: "row"}, h("span", {}, t.step(whole(save.step))), ...marks), ...columns.map(column => h("td", {class: "number"}, typeof save[column] === "number" ? number(save[column], 3) : "–")),
-      h("td", {}, h("div", {class: "drawn-by"}, ...shown.map(one => h("img", {src: `${root}runs/${named(this.run)}/previews/0/${save.drawn_at}/${one}`, alt: t.picture(one + 1, whole(save.step)), loading: "lazy"})))),
+      h("td", {}, h("div", {class: "drawn-by"}, ...shown.map(one => h("img", {src: `${root}runs/${named(this.run)}/previews/0/${drawnAt}/${one}`, alt: t.picture(one + 1, whole(save.step)), loading: "lazy"})))),
       h("td", {}, file ? h("div", {class: "actions"}, h("a", {class: "button", href: `${root}#/draw?run=${named(this.run)}&save=${named(file)}`, "aria-label": `${words.drawWith}: ${t.step(save.step)}`}, words.drawWith),
         h("a", {class: "button", href: `${root}api/runs/${named(this.run)}/files/${named(file)}`, download: `${this.run}-${file}`, "aria-label": `${words.drawing.download}: ${t.step(save.step)}`}, "↓")) : null));
   }
