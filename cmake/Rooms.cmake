@@ -222,10 +222,10 @@ function(burnish_pages)
   burnish_read(controls_css ${studio}/studio.css)
   set(every ${page}/text.js ${page}/states.js ${studio}/words.js ${studio}/words_de.js ${studio}/words_ja.js ${studio}/words_zh.js ${studio}/language.js ${studio}/api.js ${studio}/menu.js)  # what every page of the studio begins with
   burnish_read(studio_js ${every} ${page}/memory.js ${page}/spectrogram.js ${studio}/draft.js ${studio}/undo.js ${studio}/redraw.js ${studio}/toml.js ${studio}/plan.js ${studio}/models.js ${studio}/model_page.js ${studio}/options.js
-    ${studio}/tiles.js ${studio}/first.js ${studio}/judge.js ${studio}/form.js ${studio}/beginning.js ${studio}/upload.js ${studio}/home.js ${studio}/runs.js ${studio}/grid.js ${studio}/masks.js ${studio}/crop.js
+    ${studio}/tiles.js ${studio}/fits.js ${studio}/first.js ${studio}/judge.js ${studio}/form.js ${studio}/beginning.js ${studio}/upload.js ${studio}/home.js ${studio}/runs.js ${studio}/grid.js ${studio}/masks.js ${studio}/crop.js
     ${studio}/annotate.js ${studio}/cuts.js ${studio}/looks.js ${studio}/captions.js ${studio}/table.js ${studio}/data.js ${studio}/datasets.js ${studio}/bin.js ${studio}/files.js ${studio}/picture.js ${studio}/choose.js ${studio}/draw.js ${studio}/machine.js ${studio}/studio.js)
   burnish_read(compare_js ${every} ${studio}/compare.js)
-  burnish_read(controls_js ${every} ${studio}/undo.js ${studio}/bin.js ${studio}/redraw.js ${studio}/toml.js ${studio}/options.js ${studio}/tiles.js ${studio}/learned.js ${studio}/controls.js)
+  burnish_read(controls_js ${every} ${studio}/undo.js ${studio}/bin.js ${studio}/redraw.js ${studio}/toml.js ${studio}/options.js ${studio}/tiles.js ${studio}/learned.js ${studio}/best.js ${studio}/tags.js ${studio}/publish.js ${studio}/controls.js)
   configure_file(${CMAKE_SOURCE_DIR}/src/${studio}/assets.cpp.in ${CMAKE_BINARY_DIR}/studio/assets.cpp @ONLY)
   target_sources(room_studio PRIVATE ${CMAKE_BINARY_DIR}/studio/assets.cpp)
 endfunction()

@@ -7,11 +7,14 @@
 #include "app/run_options.h"
 #include "app/verbs.h"
 #include "base/input_error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "config/everyday_words.h"
+#include "hub/publish.h"
+#include "io/files.h"
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
 #include "models/files/hub_files.h"
@@ -29,6 +32,7 @@ struct CardChoice {
   std::vector<std::string> runs;
   std::string output, title, base_model, license, description, trigger, tags;
   int64_t num_samples = 8;
+  hub::Publication hub = {};
   bool overwrite = false;
 };
 
@@ -45,6 +49,9 @@ void fields(config::Fields& f, CardChoice& o) {
   f("tags", o.tags, "further tags, with commas between");
   f("num_samples", o.num_samples, "pictures of the run's last previews, at most").at_least(0);
   f("overwrite", o.overwrite, "replace a card that is there");
+  f.group("Hub");
+  f("publish", o.hub.id, "id of a model of yours on Hugging Face, as 'me/cats', which the card is sent to; it is made where there is none");
+  f("private", o.hub.is_private, "make the model that publish names for you alone");
 }
 
 /// The id of the published model of that title, where there is one alone.
@@ -129,6 +136,13 @@ report::ModelCard card_of(const fs::path& run, const CardChoice& o) {
   return card;
 }
 
+/// Sends a card, and says where it is then.
+void send_card(const fs::path& folder, hub::Publication publication, const hub::Settings& settings) {
+  watch_for_interrupt("interrupted: ends after what is on its way");
+  publication.message = "Trained with burnish";
+  print("{}\n", hub::publish(folder, publication, settings));
+}
+
 }  // namespace
 
 void card(const Arguments& arguments) {
@@ -141,15 +155,20 @@ void card(const Arguments& arguments) {
   if (o.runs.size() != 1)
     config_error("card", "{} given; name the folder of one: burnish card runs/cat", o.runs.empty() ? "no run" : "several runs");
   const fs::path run = o.runs.front();
-  const auto card = card_of(run, o);
+  const auto settings = hub::settings_from_environment();
+  if (!o.hub.id.empty()) hub::check_publication(o.hub, settings);
   const auto folder = o.output.empty() ? run / "card" : fs::path(o.output);
+  if (!o.hub.id.empty() && !o.overwrite && io::is_there(folder / "README.md"))
+    return send_card(folder, o.hub, settings);  // as somebody left it
+  const auto card = card_of(run, o);
   report::write_model_card(folder, card, static_cast<size_t>(o.num_samples), o.overwrite);
   print("{}\n", folder.string());
   if (card.base_id.empty())
     warn("no id of {} is known; name it with --base_model, so that the hub shows what the card is for", card.base_title);
   if (card.license.empty()) warn("the card names no license; say it with --license");
-  tell(stderr, "look at README.md, then: hf upload NAME/{} '{}'\n", card.title.find(' ') == card.title.npos ? card.title : "MODEL",
-       folder.string());
+  if (!o.hub.id.empty()) return send_card(folder, o.hub, settings);
+  tell(stderr, "look at README.md, then: burnish card '{}' --publish NAME/{}\n", run.string(),
+       card.title.find(' ') == card.title.npos ? card.title : "MODEL");
 }
 
 }  // namespace burnish::app

@@ -45,6 +45,8 @@ json models_here() {
   for (const auto& model : find_models())
     here.push_back({{"name", model.names.front()},
                     {"title", model.title},
+                    {"family", model.family},
+                    {"denoiser", model.denoiser},
                     {"bytes", model.num_bytes},
                     {"kind", kind_of(model.names.front())},
                     {"program", foreign::program_of(model.names.front())}});
@@ -59,9 +61,11 @@ json json_of(const std::vector<Annotator>& annotators) {
 
 json published_ids() {
   auto list = json::array();
-  for (const auto& name : models::published_models()) {
-    const auto* variant = models::find_published(name);
-    if (variant != nullptr && !variant->id.empty()) list.push_back({{"name", name}, {"id", variant->id}, {"title", variant->title}});
+  for (const auto* family : models::all_families()) {
+    for (const auto& variant : family->variants) {
+      if (!variant.id.empty())
+        list.push_back({{"name", variant.name}, {"id", variant.id}, {"title", variant.title}, {"family", family->name}});
+    }
   }
   return list;
 }

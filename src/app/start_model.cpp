@@ -43,11 +43,13 @@ std::string missing_tokenizer(const models::Model& model) {
 StartModel open_here(const std::vector<std::string>& names, const models::ModelOptions& options) {
   const auto files = models::open_model_files({names, "", "", models::HubUse::nothing});
   const auto model = models::open_model(files, options);
+  std::string denoiser;
   for (const auto& expert : model->experts_there()) {
+    if (denoiser.empty()) denoiser = expert.component;
     if (!model->components().has(expert.component))
       data_error("new", "{} holds no denoiser, which is what trains; name a whole model", join(names));
   }
-  StartModel start{.names = names, .sizes = names, .title = model->names().variant};
+  StartModel start{.names = names, .sizes = names, .title = model->names().variant, .family = model->names().family, .denoiser = denoiser};
   for (const auto& entry : files.entries) start.num_bytes += entry.tensors && !entry.is_sizes ? entry.tensors->num_bytes() : 0;
   start.missing_tokenizer = missing_tokenizer(*model);
   const auto* published = models::find_published(names.front());

@@ -11,6 +11,8 @@ struct StartModel {
   std::vector<std::string> names;  ///< what --model names: files, folders, or an id on a hub
   std::vector<std::string> sizes;  ///< what a plan is made of: these names, or that of a published model which is not on this machine
   std::string title;               ///< "FLUX.1-dev"
+  std::string family = {};         ///< the one that it is of
+  std::string denoiser = {};       ///< its component that trains
   int64_t num_bytes = 0;           ///< bytes of its files, where it is here
   models::UsualDrawing drawn = {};
   bool is_here = true;                 ///< whether its files are on this machine; else they are fetched when training begins

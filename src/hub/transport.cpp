@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -64,6 +65,8 @@ struct Transfer {
   CURL* handle = nullptr;
   bool begun = false;             ///< whether the first bytes of the file were judged
   std::exception_ptr error = {};  ///< thrown while bytes were taken; not to pass through curl
+  std::ifstream* sent = nullptr;  ///< a file that is sent; null: none is
+  double most_seconds = 0;        ///< altogether; 0: as many as it takes
 
   void grow(int64_t before) const { (*more)(file->size() - before); }
 };
@@ -136,6 +139,14 @@ size_t take_body(const char* bytes, size_t, size_t count, void* pointer) {
 
 int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return static_cast<Transfer*>(pointer)->stop() ? 1 : 0; }
 
+size_t give_bytes(char* bytes, size_t, size_t count, void* pointer) {
+  auto& transfer = *static_cast<Transfer*>(pointer);
+  transfer.sent->read(bytes, static_cast<std::streamsize>(count));
+  const auto given = transfer.sent->gcount();
+  (*transfer.more)(given);
+  return static_cast<size_t>(given);
+}
+
 struct CurlDeleter {
   void operator()(CURL* handle) const { curl().cleanup(handle); }
 };
@@ -181,12 +192,17 @@ void set_credentials(CURL* handle, const Request& request) {
   set(handle, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
 }
 
-/// Has the request send its JSON, in so many seconds altogether.
-void set_body(CURL* handle, const Request& request, double seconds) {
-  if (request.json.empty()) return;
-  set(handle, CURLOPT_POSTFIELDS, request.json.c_str());
-  set(handle, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.json.size()));
-  set(handle, CURLOPT_TIMEOUT, static_cast<long>(std::ceil(seconds)));
+/// Has the request send its JSON, or the file of the transfer.
+void set_body(CURL* handle, const Request& request, Transfer& transfer) {
+  if (!request.json.empty()) {
+    set(handle, CURLOPT_POSTFIELDS, request.json.c_str());
+    set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json.size()));
+  }
+  if (transfer.sent == nullptr) return;
+  set(handle, CURLOPT_UPLOAD, 1L);
+  set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(transfer.size));
+  set(handle, CURLOPT_READFUNCTION, give_bytes);
+  set(handle, CURLOPT_READDATA, static_cast<void*>(&transfer));
 }
 
 /// Scheme, host and port: "https://host".
@@ -203,7 +219,8 @@ std::string perform_once(Transfer& transfer, const std::string& url, const Reque
   char text[CURL_ERROR_SIZE] = "";
   set_options(handle.get(), url, transfer, stall_seconds);
   if (origin(url) == origin(request.url)) set_credentials(handle.get(), request);
-  set_body(handle.get(), request, stall_seconds);
+  set_body(handle.get(), request, transfer);
+  if (transfer.most_seconds > 0) set(handle.get(), CURLOPT_TIMEOUT, static_cast<long>(std::ceil(transfer.most_seconds)));
   set(handle.get(), CURLOPT_ERRORBUFFER, text);
   set(handle.get(), CURLOPT_HTTPHEADER, headers);
   auto result = curl().perform(handle.get());
@@ -232,6 +249,15 @@ void perform(Transfer& transfer, const Request& request, const Headers& headers,
     url = next;
   }
   transfer.answer.problem = fmt::format("it sends us on more than {} times", kMostRedirects);
+}
+
+/// Headers of a request that sends something. An empty Expect keeps curl from waiting for a server that does not know it.
+Headers headers_of(const Request& request) {
+  Headers headers;
+  add(headers, "Content-Type: " + request.media_type);
+  add(headers, "Expect:");
+  for (const auto& [name, value] : request.headers) add(headers, fmt::format("{}: {}", name, value));
+  return headers;
 }
 
 /// An entity tag that stands for the bytes, so that a rest can be asked for only if they are the same (RFC 9110, section 13.1.5).
@@ -283,11 +309,33 @@ Answer Transport::get(const Request& request) const {
 }
 
 Answer Transport::post(const Request& request) const {
-  Transfer transfer{.answer = {}, .stop = stop_};
-  Headers headers;
-  add(headers, "Content-Type: application/json");
-  perform_once(transfer, request.url, request, headers.get(), patience_.stall_seconds);
+  Transfer transfer{.answer = {}, .stop = stop_, .most_seconds = patience_.stall_seconds};
+  perform_once(transfer, request.url, request, headers_of(request).get(), patience_.stall_seconds);
   return transfer.answer;
+}
+
+Answer Transport::send(const Request& request) const {
+  for (int attempt = 1;; ++attempt) {
+    Transfer transfer{.answer = {}, .stop = stop_};
+    perform_once(transfer, request.url, request, headers_of(request).get(), patience_.stall_seconds);
+    if (transfer.answer.is_good() || !try_again(request, transfer.answer, attempt)) return transfer.answer;
+  }
+}
+
+Answer Transport::upload(const Request& request, const std::filesystem::path& file, const std::function<void(int64_t)>& gone) const {
+  for (int attempt = 1;; ++attempt) {
+    int64_t num_gone = 0;
+    const std::function<void(int64_t)> count = [&](int64_t more) {
+      num_gone += more;
+      gone(more);
+    };
+    std::ifstream bytes(file, std::ios::binary);
+    Transfer transfer{
+        .answer = {}, .stop = stop_, .size = static_cast<int64_t>(std::filesystem::file_size(file)), .more = &count, .sent = &bytes};
+    perform_once(transfer, request.url, request, headers_of(request).get(), patience_.stall_seconds);
+    if (transfer.answer.is_good() || !try_again(request, transfer.answer, attempt)) return transfer.answer;
+    gone(-num_gone);
+  }
 }
 
 Answer Transport::download(const Request& request, PartialFile& file, int64_t size, const std::function<void(int64_t)>& more) const {

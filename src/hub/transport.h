@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -12,8 +13,10 @@ class PartialFile;
 struct Request {
   std::string url;
   std::string token = {};  ///< a bearer token, for the host of `url` alone: it does not go along when that sends us to another; "" for none
-  std::string cookie = {};  ///< a cookie "name=value", for the host of `url` alone; "" for none
-  std::string json = {};    ///< JSON that is sent (POST); "" for a request that only asks
+  std::string cookie = {};                          ///< a cookie "name=value", for the host of `url` alone; "" for none
+  std::string json = {};                            ///< JSON that is sent (POST); "" for a request that only asks
+  std::string media_type = "application/json";      ///< what is sent
+  std::map<std::string, std::string> headers = {};  ///< further ones, by their names
 };
 
 /// The answer to a request, or how it failed.
@@ -44,6 +47,11 @@ class Transport {
   Answer get(const Request& request) const;
   /// Sends the request's JSON once, in at most `stall_seconds`, and goes nowhere else than told. Nothing of the address is logged.
   Answer post(const Request& request) const;
+
+  /// Sends the request's JSON, with what `get` tries again.
+  Answer send(const Request& request) const;
+  /// Sends a file (PUT), from its beginning again with what `get` tries again. `gone` is told of the bytes that went, which may shrink.
+  Answer upload(const Request& request, const std::filesystem::path& file, const std::function<void(int64_t)>& gone) const;
 
   /// Appends to `file` what it lacks of its `size` bytes (-1: not known), asking for the rest alone where something is there. The answer is
   /// good when the file has its size. `more` is told of every change of the file's size, which may shrink when a server begins anew.

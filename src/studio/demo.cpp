@@ -38,6 +38,7 @@ json Demo::describe() const {
   const auto model = folder_ / all.value("model", "");
   return {{"model", model.string()},
           {"title", all.value("title", "")},
+          {"family", all.value("family", "")},
           {"bytes", bytes_below(model)},
           {"settings", io::read_text(folder_ / all.value("settings", ""))},
           {"pictures", io::glob(folder_ / all.value("pictures", ""), "*.png").size()}};

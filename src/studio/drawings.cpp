@@ -73,12 +73,16 @@ json Drawings::standing(const fs::path& drawing) const {
   return value;
 }
 
-int64_t Drawings::total_of(const fs::path& drawing) {
+Drawings::KnownGrid Drawings::known_of(const fs::path& drawing) {
   const auto time = seconds_since_1970(drawing / "grid.json");
   std::lock_guard lock(mutex_);
   auto& known = known_[drawing.filename().string()];
-  if (known.time != time) known = {time, grid_of(drawing).value("total", int64_t{0})};
-  return known.total;
+  if (known.time != time) {
+    const auto grid = grid_of(drawing);
+    const auto run = grid["settings"].value("run", json());
+    known = {.time = time, .total = grid["total"].get<int64_t>(), .run = run.is_string() ? run.get<std::string>() : ""};
+  }
+  return known;
 }
 
 json Drawings::list() {
@@ -88,7 +92,9 @@ json Drawings::list() {
     auto value = standing(folder);
     const auto pictures = pictures_in(folder);
     value["done"] = pictures.size();
-    value["total"] = total_of(folder);
+    const auto known = known_of(folder);
+    value["total"] = known.total;
+    value["of_run"] = known.run;
     value["first"] = pictures.empty() ? json() : json(pictures.begin()->second);
     all.push_back(std::move(value));
   }

@@ -20,8 +20,8 @@ class Drawings {
   /// Both must outlive it. Goes on with drawings that wait.
   Drawings(const Workspace& workspace, Files& files, const std::string& program, CheckSettings check = {});
 
-  /// [{"name", "state", "exit_code", "done", "total", "says", "written"}], the newest first: pictures that are there, and what the program
-  /// said at last.
+  /// [{"name", "of_run": whose model draws, or "", "state", "exit_code", "done", "total", "says", "written"}], the newest first: pictures
+  /// that are there, and what the program said at last.
   nlohmann::json list();
   /// What list() says of one, with its grid.json, and "pictures": the names of those that are there, by their numbers.
   nlohmann::json describe(const std::filesystem::path& drawing) const;
@@ -42,19 +42,20 @@ class Drawings {
 
  private:
   nlohmann::json standing(const std::filesystem::path& drawing) const;
-  int64_t total_of(const std::filesystem::path& drawing);
+  /// Says how many pictures a grid.json asks for, and of which run, as long as it stays as it was.
+  struct KnownGrid {
+    double time = 0;
+    int64_t total = 0;
+    std::string run = {};
+  };
+  KnownGrid known_of(const std::filesystem::path& drawing);
 
   const Workspace& workspace_;
   Files& files_;
   CheckSettings check_;
   Queue queue_;
-  /// Says how many pictures a grid.json asks for, as long as it stays as it was.
-  struct CountedGrid {
-    double time = 0;
-    int64_t total = 0;
-  };
   std::mutex mutex_;
-  std::map<std::string, CountedGrid> known_;
+  std::map<std::string, KnownGrid> known_;
 };
 
 }  // namespace burnish::studio

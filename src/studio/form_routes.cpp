@@ -122,12 +122,17 @@ void add_form_routes(Routes& routes, Studio& studio) {
   routes.post("/api/form", {settings}, [&studio](const Request& request, Response& response) {
     answer(response, studio.options.form(body_of(request).at("settings").get<std::string>()));
   });
-  routes.post("/api/plan", {settings, {"fit", Is::truth, false}, {"alone", Is::truth, false}},
+  routes.post("/api/plan", {settings, {"fit", Is::truth, false}, {"alone", Is::truth, false}, {"gpu", Is::whole, false}},
               [&studio](const Request& request, Response& response) {
                 const auto body = body_of(request);
                 const auto text = body.at("settings").get<std::string>();
                 const bool wants_fit = body.value("fit", false), is_alone = !wants_fit && body.value("alone", false);
-                auto planned = studio.program.plan(text, wants_fit ? "fit" : is_alone ? "alone" : "");
+                const auto gpu = gpu_of(body);
+                auto planned = studio.program.plan(text,
+                                                   wants_fit  ? "fit"
+                                                   : is_alone ? "alone"
+                                                              : "",
+                                                   gpu ? variables_of_gpu(std::to_string(*gpu)) : std::vector<std::string>());
                 if (planned.contains("plan")) {
                   const auto values = studio.options.form(text).at("values");
                   if (const auto problems = problems_of_places(studio, values); !problems.empty())

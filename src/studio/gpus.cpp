@@ -1,9 +1,12 @@
 #include "studio/gpus.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "base/library.h"
+#include "base/text.h"
 
 namespace burnish::studio {
 
@@ -28,6 +31,22 @@ constexpr int kGpuSensor = 0;
 constexpr unsigned long long kNotKnown = ~0ULL;
 
 }  // namespace
+
+std::optional<std::string> free_gpu(std::optional<int64_t> wish, const std::vector<std::string>& taken) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::vector<std::string> some;
+  if (wish) some = {std::to_string(*wish)};
+  else if (visible != nullptr) some = split_list(visible);
+  if (some.empty()) {  // how many there are is not known
+    for (size_t i = 0; i <= taken.size(); ++i) some.push_back(std::to_string(i));
+  }
+  const auto found = std::ranges::find_if(some, [&](const std::string& one) { return !contains(taken, one); });
+  return found == some.end() ? std::nullopt : std::optional(*found);
+}
+
+std::vector<std::string> variables_of_gpu(const std::string& gpu) {
+  return {"CUDA_VISIBLE_DEVICES=" + gpu, "CUDA_DEVICE_ORDER=PCI_BUS_ID"};  // CUDA by itself counts the fastest one first
+}
 
 struct Gpus::Nvml {
   Library library;
@@ -64,6 +83,7 @@ std::vector<Gpu> Gpus::look() const {
     Device device = nullptr;
     if (nvml_->device(i, &device) != kSuccess) continue;
     auto& gpu = gpus.emplace_back();
+    gpu.index = i;
     std::array<char, 96> name{};
     if (nvml_->name(device, name.data(), name.size() - 1) == kSuccess) gpu.name = name.data();
     if (Utilization share; nvml_->utilization(device, &share) == kSuccess) gpu.busy = share.gpu / 100.0;

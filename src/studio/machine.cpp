@@ -23,8 +23,9 @@ std::string read_proc(const std::string& path) {
 }
 
 json to_json(const Gpu& gpu) {
-  return {{"name", gpu.name},       {"busy", gpu.busy},  {"used_bytes", gpu.used_bytes}, {"total_bytes", gpu.total_bytes},
-          {"degrees", gpu.degrees}, {"watts", gpu.watts}};
+  return {
+      {"index", gpu.index},     {"name", gpu.name},  {"busy", gpu.busy}, {"used_bytes", gpu.used_bytes}, {"total_bytes", gpu.total_bytes},
+      {"degrees", gpu.degrees}, {"watts", gpu.watts}};
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }

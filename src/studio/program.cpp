@@ -23,6 +23,16 @@ constexpr size_t kMostBytes = 8 << 20;
 constexpr int kMostAtOnce = 2;
 }  // namespace
 
+std::vector<std::string> variables_with(const std::vector<std::string>& others) {
+  auto variables = own_variables();
+  for (const auto& other : others) {
+    const auto name = other.substr(0, other.find('=') + 1);
+    std::erase_if(variables, [&](const std::string& one) { return one.starts_with(name); });
+  }
+  variables.insert(variables.end(), others.begin(), others.end());
+  return variables;
+}
+
 std::string spoken(std::string line) {
   for (auto end = line.find("] "); line.starts_with('[') && end != line.npos; end = line.find("] ")) line.erase(0, end + 2);
   return line;
@@ -51,8 +61,7 @@ Said Program::run(const std::vector<std::string>& words, const std::vector<std::
   freed_.wait(lock, [this] { return num_running_ < kMostAtOnce; });
   ++num_running_;
   lock.unlock();
-  Command command{.words = {path_}, .variables = own_variables(), .folder = workspace_.root()};
-  command.variables->insert(command.variables->end(), variables.begin(), variables.end());
+  Command command{.words = {path_}, .variables = variables_with(variables), .folder = workspace_.root()};
   command.words.insert(command.words.end(), words.begin(), words.end());
   auto said = run_process(command, kMostTime, kMostBytes);
   lock.lock();
@@ -68,7 +77,7 @@ json Program::json_of(const std::vector<std::string>& words) {
   return value;
 }
 
-Said Program::run_on(const std::string& settings, std::vector<std::string> words) {
+Said Program::run_on(const std::string& settings, std::vector<std::string> words, const std::vector<std::string>& variables) {
   fs::path draft;
   {
     std::lock_guard lock(mutex_);
@@ -76,18 +85,20 @@ Said Program::run_on(const std::string& settings, std::vector<std::string> words
   }
   io::write_text_atomic(draft, settings);
   words.push_back(draft.string());
-  auto said = run(words, {"HF_HUB_OFFLINE=1", "DIFFSYNTH_SKIP_DOWNLOAD=True"});  // what is only looked at fetches nothing
+  std::vector<std::string> all{"HF_HUB_OFFLINE=1", "DIFFSYNTH_SKIP_DOWNLOAD=True"};  // what is only looked at fetches nothing
+  all.insert(all.end(), variables.begin(), variables.end());
+  auto said = run(words, all);
   std::error_code ignored;
   fs::remove(draft, ignored);
   return said;
 }
 
-json Program::plan(const std::string& settings, const std::string& option) {
+json Program::plan(const std::string& settings, const std::string& option, const std::vector<std::string>& variables) {
   std::vector<std::string> words{"plan", "--json"};
   if (!option.empty()) words.push_back("--" + option);
   if (trusts_settings_) words.emplace_back("--trust_settings");
   words.emplace_back("--config");
-  return answer_of(run_on(settings, words), "plan");
+  return answer_of(run_on(settings, words, variables), "plan");
 }
 
 json answer_of(const Said& said, const std::string& name) {

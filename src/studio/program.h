@@ -28,9 +28,10 @@ class Program {
   /// The options of a verb as `burnish help VERB --json` writes them, asked for once.
   std::string options_of(const std::string& verb);
   /// Runs a verb with its arguments, and behind them the name of a file with settings, which lies where those of jobs lie while it runs.
-  Said run_on(const std::string& settings, std::vector<std::string> words);
+  Said run_on(const std::string& settings, std::vector<std::string> words, const std::vector<std::string>& variables = {});
   /// Returns what `burnish plan --json` says of settings, with an option more ("alone", "fit") or none: what answer_of has of it as "plan".
-  nlohmann::json plan(const std::string& settings, const std::string& option);
+  /// `variables`: further ones that it has ("NAME=value").
+  nlohmann::json plan(const std::string& settings, const std::string& option, const std::vector<std::string>& variables = {});
 
  private:
   const Workspace& workspace_;
@@ -42,6 +43,9 @@ class Program {
   int64_t num_drafts_ = 0;
   std::map<std::string, std::string> options_;  ///< by verb
 };
+
+/// Returns the variables of this process with others ("NAME=value") in place of those that have their names.
+std::vector<std::string> variables_with(const std::vector<std::string>& others);
 
 /// A line that the program printed, without what stands in brackets before it: the time, the kind of a message, the room that it is from.
 std::string spoken(std::string line);

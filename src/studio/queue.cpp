@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/last_lines.h"
+#include "studio/gpus.h"
 #include "studio/program.h"
 
 namespace burnish::studio {
@@ -87,6 +88,7 @@ json record_of(const Job& job) {
   if (job.exit_code) value["exit_code"] = *job.exit_code;
   if (job.expected.steps > 0) value["steps"] = job.expected.steps;
   if (job.expected.seconds > 0) value["seconds"] = std::llround(job.expected.seconds);
+  if (job.gpu) value["gpu"] = *job.gpu;
   return value;
 }
 
@@ -102,6 +104,7 @@ Job job_of(const std::string& id, const ReadObject& value) {
     job.process = {process.whole("id", 0), process.whole("start", 0), process.text("host")};
   }
   job.expected = {.steps = value.whole("steps", 0), .seconds = static_cast<double>(value.whole("seconds", 0))};
+  if (value.has("gpu")) job.gpu = value.whole("gpu", 0);
   if (value.has("exit_code")) job.exit_code = value.whole("exit_code", static_cast<int64_t>(Exit::internal));
   return job;
 }
@@ -134,6 +137,10 @@ void remove_files(const fs::path& queue, const std::string& id) {
 
 }  // namespace
 
+std::optional<int64_t> gpu_of(const json& body) {
+  return body.contains("gpu") ? std::optional(body.at("gpu").get<int64_t>()) : std::nullopt;
+}
+
 json to_json(const Job& job) {
   return {{"id", job.id},
           {"run", job.run},
@@ -141,7 +148,8 @@ json to_json(const Job& job) {
           {"state", word_of(job.state)},
           {"exit_code", job.exit_code ? json(*job.exit_code) : json()},
           {"steps", job.expected.steps},
-          {"seconds", job.expected.seconds}};
+          {"seconds", job.expected.seconds},
+          {"gpu", job.gpu ? json(*job.gpu) : json()}};
 }
 
 Work training(const Workspace& workspace, const std::string& program, bool trusts_settings, CheckSettings check,
@@ -205,7 +213,7 @@ void Queue::read() {
         job.state = Job::State::running;  // it was started, and ended while nobody looked
       }
     }
-    if (job.state == Job::State::running) running_[id] = {.seat = running_.size()};
+    if (job.state == Job::State::running) running_[id] = {.gpu = std::to_string(job.gpu.value_or(std::ssize(running_)))};
     jobs_.push_back(std::move(job));
   }
 }
@@ -219,7 +227,9 @@ std::vector<Job> Queue::jobs() const {
 
 std::vector<Job>::iterator Queue::find(const std::string& id) { return std::ranges::find(jobs_, id, &Job::id); }
 
-Job Queue::add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own, const Expected& expected) {
+Job Queue::add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own, const Expected& expected,
+               std::optional<int64_t> gpu) {
+  if (gpu && (*gpu < 0 || *gpu >= kMostJobsAtOnce)) config_error("studio", "gpu must be from 0 to {}, not {}", kMostJobsAtOnce - 1, *gpu);
   if (!is_name(wish)) config_error("studio", "nothing can be called '{}': names have no slashes, and begin with no dot", wish);
   if (work_.check && !are_its_own) work_.check(wish, settings);
   std::lock_guard lock(mutex_);
@@ -228,7 +238,7 @@ Job Queue::add(const std::string& wish, const std::string& settings, bool resume
   };
   auto name = wish;
   for (int number = 2; !resumes && is_used(name); ++number) name = fmt::format("{}-{}", wish, number);
-  Job job{.id = next_number(jobs_) + "-" + name, .run = name, .resumes = resumes, .expected = expected};
+  Job job{.id = next_number(jobs_) + "-" + name, .run = name, .resumes = resumes, .expected = expected, .gpu = gpu};
   try {
     io::write_text_atomic(settings_of(job.id), settings);
     write(job);
@@ -356,11 +366,10 @@ void Queue::look_after_jobs() {
   }
   if (paused_) return;
   for (auto& job : jobs_) {
-    if (std::ssize(running_) >= at_once_) return;
-    if (job.state != Job::State::waiting) continue;
-    size_t seat = 0;
-    while (std::ranges::any_of(running_, [&](const auto& other) { return other.second.seat == seat; })) ++seat;
-    start(job, seat);
+    if (job.state != Job::State::waiting || (!job.gpu && std::ssize(running_) >= at_once_)) continue;
+    std::vector<std::string> taken;
+    for (const auto& [id, other] : running_) taken.push_back(other.gpu);
+    if (const auto gpu = free_gpu(job.gpu, taken)) start(job, *gpu);
   }
 }
 
@@ -380,21 +389,19 @@ bool Queue::has_ended(Job& job) const {
   return true;
 }
 
-void Queue::start(Job& job, size_t seat) {
-  auto variables = own_variables();
-  std::erase_if(variables, [&](const std::string& variable) { return variable.starts_with(kVariable); });
-  variables.push_back(kVariable + settings_of(job.id).string());
-  variables.insert(variables.end(), work_.variables.begin(), work_.variables.end());
-  if (at_once_ > 1) variables.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", seat));
+void Queue::start(Job& job, const std::string& gpu) {
+  auto own = work_.variables;
+  own.push_back(kVariable + settings_of(job.id).string());
+  if (at_once_ > 1 || job.gpu) std::ranges::copy(variables_of_gpu(gpu), std::back_inserter(own));
   try {
     const auto child = start_process({.words = work_.command(job, settings_of(job.id).string(), (work_.results / job.run).string()),
-                                      .variables = std::move(variables),
+                                      .variables = variables_with(own),
                                       .folder = work_.working_in,
                                       .output = log_of(job.id),
                                       .outlives = true});
     job.process = records::process_with(child).value_or(records::Process{.id = child});
     job.state = Job::State::running;
-    running_[job.id] = {.seat = seat, .is_child = true};
+    running_[job.id] = {.gpu = gpu, .is_child = true};
   } catch (const Error& error) {
     io::write_text_atomic(log_of(job.id), std::string(error.what()) + "\n");
     job.state = Job::State::ended;

@@ -33,6 +33,7 @@ struct Job {
   records::Process process = {};          ///< while it runs
   std::optional<int64_t> exit_code = {};  ///< once it has ended, where that is known
   Expected expected = {};
+  std::optional<int64_t> gpu = {};  ///< the one that it was given, by its index (Gpu); none: whichever is free
 };
 
 /// Refuses settings of a job with which it would end at once, or write outside of the workspace: `job` is its name and what it is told.
@@ -69,7 +70,9 @@ class Queue {
   std::vector<Job> jobs() const;
   /// Adds a job at the end. `wish` is what its result is called, where none has that name; of one that resumes it is one that is there.
   /// Throws what the queue's check has against the settings, but for those that what is there was begun with (`are_its_own`).
-  Job add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own = false, const Expected& expected = {});
+  /// `gpu`: the one that it is to have alone.
+  Job add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own = false, const Expected& expected = {},
+          std::optional<int64_t> gpu = {});
   /// Moves a job that waits before another one, or to the end. False where there is no such job.
   bool move(const std::string& id, const std::string& before);
   /// Takes a job that waits, or has ended, out of the queue. False where there is no such job.
@@ -81,7 +84,8 @@ class Queue {
   std::string says(const std::string& id) const;
   std::filesystem::path settings_of(const std::string& id) const { return work_.folder / (id + ".toml"); }
 
-  /// How many run at once (each sees one GPU where it is more than one), and whether any are started.
+  /// How many run at once (each sees one GPU where it is more than one), and whether any are started. A job that was given a GPU begins as
+  /// soon as no other has that one, however many run.
   int64_t at_once() const;
   bool is_paused() const;
   void set(int64_t at_once, bool is_paused);
@@ -96,7 +100,7 @@ class Queue {
   /// Ends the record of jobs that have ended, and starts those that may start.
   void look_after_jobs();
   bool has_ended(Job& job) const;
-  void start(Job& job, size_t seat);
+  void start(Job& job, const std::string& gpu);
   std::vector<Job>::iterator find(const std::string& id);
 
   Work work_;
@@ -105,7 +109,7 @@ class Queue {
   std::vector<Job> jobs_;
   /// A job that runs.
   struct Running {
-    size_t seat = 0;        ///< which of those that run at once it is, and which GPU it sees
+    std::string gpu;        ///< the one that it has
     bool is_child = false;  ///< of this process, not of a studio before it
   };
   std::map<std::string, Running> running_;
@@ -117,7 +121,11 @@ class Queue {
 /// Sends the process of a job that runs what Ctrl-C sends. False for one that is not known to run.
 bool interrupt(const Job& job);
 
-/// {"id", "run", "resumes", "state": "waiting", "running" or "ended", "exit_code": number or null, "steps", "seconds": as expected}.
+/// Returns the GPU that the body of a request gives a run; none where it says nothing of one.
+std::optional<int64_t> gpu_of(const nlohmann::json& body);
+
+/// {"id", "run", "resumes", "state": "waiting", "running" or "ended", "exit_code": number or null, "steps", "seconds": as expected, "gpu":
+/// number or null}.
 nlohmann::json to_json(const Job& job);
 
 }  // namespace burnish::studio

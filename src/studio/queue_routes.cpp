@@ -21,12 +21,13 @@ json list(const Queue& queue) {
 void add_queue_routes(Routes& routes, Studio& studio) {
   auto& queue = studio.queue;
   routes.get("/api/queue", [&queue](const Request&, Response& response) { answer(response, list(queue)); });
-  const std::vector<Taken> job{{"name", Is::text}, {"settings", Is::text}, {"steps", Is::whole, false}, {"seconds", Is::whole, false}};
+  const std::vector<Taken> job{
+      {"name", Is::text}, {"settings", Is::text}, {"steps", Is::whole, false}, {"seconds", Is::whole, false}, {"gpu", Is::whole, false}};
   routes.post("/api/queue/jobs", job, [&queue](const Request& request, Response& response) {
     const auto body = body_of(request);
     const Expected expected{.steps = body.value("steps", int64_t{0}), .seconds = static_cast<double>(body.value("seconds", int64_t{0}))};
     answer(response, to_json(queue.add(body.at("name").get<std::string>(), body.at("settings").get<std::string>(), /*resumes=*/false,
-                                       /*are_its_own=*/false, expected)));
+                                       /*are_its_own=*/false, expected, gpu_of(body))));
   });
   routes.post("/api/queue", {{"at_once", Is::whole, false}, {"is_paused", Is::truth, false}},
               [&queue](const Request& request, Response& response) {

@@ -143,6 +143,10 @@ void add_wishes(Routes& routes, Studio& studio) {
                 note(folder, body_of(request).at("text").get<std::string>());
                 done(response);
               }));
+  routes.post(run + "/tags", {{"tags", Is::texts}}, of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+                tag(folder, body_of(request).at("tags").get<std::vector<std::string>>());
+                done(response);
+              }));
   routes.post(run + "/stop", {}, of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
                 if (!interrupt(folder)) return refuse(response, 409, "this run is not known to run on this machine");
                 done(response);
@@ -154,8 +158,10 @@ void resume(Studio& studio, const fs::path& folder, const Request& request, Resp
   if (!io::is_there(folder / "config.toml") || !io::is_folder(folder / "state"))
     return refuse(response, 409, "nothing was saved here that a run could go on from");
   const auto given = body_of(request).value("settings", "");
-  const auto job = studio.queue.add(folder.filename().string(), given.empty() ? io::read_text(folder / "config.toml") : given,
-                                    /*resumes=*/true, /*are_its_own=*/given.empty());
+  const auto run = folder.filename().string();
+  const auto before = studio.queue.of_run(run);
+  const auto job = studio.queue.add(run, given.empty() ? io::read_text(folder / "config.toml") : given, /*resumes=*/true,
+                                    /*are_its_own=*/given.empty(), {}, before ? before->gpu : std::nullopt);
   answer(response, to_json(job));
 }
 
@@ -164,6 +170,8 @@ void forget_jobs(Studio& studio, const std::string& run) {
   for (const auto& job : studio.queue.jobs()) {
     if (job.run == run) studio.queue.remove(job.id);
   }
+  studio.runs.rankings().forget(run);
+  studio.runs.cards().forget(run);
 }
 
 void rename(Studio& studio, const fs::path& folder, const Request& request, Response& response) {

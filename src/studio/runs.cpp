@@ -45,6 +45,13 @@ json last_preview(const fs::path& run) {
 constexpr const char* kArchived = ".archived";
 constexpr const char* kNotes = "notes.txt";
 constexpr size_t kMostOfNotes = 64 << 10;
+constexpr const char* kTags = "tags.txt";
+constexpr std::ptrdiff_t kMostTags = 20;
+constexpr size_t kMostOfATag = 60;
+
+std::vector<std::string> tags_of(const fs::path& run) {
+  return io::is_there(run / kTags) ? split_list(io::read_text(run / kTags), '\n') : std::vector<std::string>();
+}
 
 /// The middle one of the last times that a step took: a save or a preview in between does not count.
 double median_of_last(const std::vector<double>& seconds) {
@@ -85,14 +92,11 @@ void Runs::read_log(const std::string& name, json& card) {
 
 json Runs::card(const std::string& name) {
   const auto run = workspace_.runs() / name;
-  json card{{"name", name},
-            {"state", ""},
-            {"preview", nullptr},
-            {"job", nullptr},
-            {"started", 0},
-            {"written", 0},
-            {"notes", io::is_there(run / kNotes) ? io::read_text(run / kNotes) : ""},
-            {"is_archived", io::is_there(run / kArchived)}};
+  json card{{"name", name},         {"state", ""},
+            {"preview", nullptr},   {"job", nullptr},
+            {"gpu", nullptr},       {"started", 0},
+            {"written", 0},         {"notes", io::is_there(run / kNotes) ? io::read_text(run / kNotes) : ""},
+            {"tags", tags_of(run)}, {"is_archived", io::is_there(run / kArchived)}};
   if (auto status = status_of(run)) {
     card.update(records::to_json(*status));
     const bool is_gone = !status->has_ended() && records::is_running(status->process) == false;
@@ -101,6 +105,7 @@ json Runs::card(const std::string& name) {
   }
   if (auto job = queue_.of_run(name)) {
     card["job"] = job->id;
+    if (job->gpu) card["gpu"] = *job->gpu;
     if (job->state == Job::State::waiting) card["state"] = "waiting";
   }
   read_log(name, card);
@@ -145,6 +150,21 @@ void note(const fs::path& run, const std::string& text) {
     config_error("studio", "notes of a run are at most {} bytes long, not {}; keep longer ones in a file of your own", kMostOfNotes,
                  text.size());
   io::write_text_atomic(run / kNotes, text);
+}
+
+void tag(const fs::path& run, const std::vector<std::string>& tags) {
+  std::vector<std::string> kept;
+  for (const auto& given : tags) {
+    const std::string one(trim(given));
+    if (one.empty() || contains(kept, one)) continue;
+    if (one.size() > kMostOfATag || one.find('\n') != one.npos)
+      config_error("studio", "a tag of a run is one line of at most {} bytes, and '{}' is not; keep longer texts in its notes", kMostOfATag,
+                   one_line(one.substr(0, kMostOfATag)));
+    kept.push_back(one);
+  }
+  if (std::ssize(kept) > kMostTags)
+    config_error("studio", "a run has at most {} tags, not {}; take some of them away", kMostTags, kept.size());
+  io::write_text_atomic(run / kTags, join(kept, "\n") + "\n");
 }
 
 bool interrupt(const fs::path& run) {

@@ -4,8 +4,10 @@
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "records/json_log.h"
+#include "studio/about_runs.h"
 #include "studio/queue.h"
 #include "studio/workspace.h"
 
@@ -14,15 +16,21 @@ namespace burnish::studio {
 /// What a list of runs says of each, read from their folders while they go on.
 class Runs {
  public:
-  /// Both must outlive it.
-  Runs(const Workspace& workspace, const Queue& queue) : workspace_(workspace), queue_(queue) {}
+  /// The workspace and the queue must outlive it; the program is burnish.
+  Runs(const Workspace& workspace, const Queue& queue, const std::string& program)
+      : workspace_(workspace), queue_(queue), rankings_(workspace, program, "best"), cards_(workspace, program, "card") {}
 
   /// {"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "seconds_a_step", "loss", "sentence", "exit_code",
-  /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived",
-  /// "notes"} of a run that is there. The state is "gone" where a process has ended without a word, and "waiting" where its job waits.
+  /// "started", "written", "preview": [step, number] or null, "job": id or null, "gpu": the one that it was given or null, "is_archived",
+  /// "notes", "tags"} of a run that is there. The state is "gone" where a process has ended without a word, and "waiting" where its job
+  /// waits.
   nlohmann::json one(const std::string& name);
   /// Returns that of each run, the newest first, and of runs that failed before they had a folder, with "has_folder": false.
   nlohmann::json list();
+  /// Says which save of a run is best.
+  AboutRuns& rankings() { return rankings_; }
+  /// Makes cards of runs, and sends them to a hub.
+  AboutRuns& cards() { return cards_; }
 
  private:
   /// Holds what was read of a log so far.
@@ -38,6 +46,7 @@ class Runs {
 
   const Workspace& workspace_;
   const Queue& queue_;
+  AboutRuns rankings_, cards_;
   std::mutex mutex_;
   std::map<std::string, Read> read_;
 };
@@ -48,6 +57,10 @@ void archive(const std::filesystem::path& run, bool is_archived);
 
 /// Writes what somebody notes of a run into its folder, as notes.txt. A config Error for more than 64 KiB.
 void note(const std::filesystem::path& run, const std::string& text);
+
+/// Writes the tags of a run into its folder, as tags.txt, one a line and each once. A config Error for more than 20, or one that is longer
+/// than 60 bytes, or has several lines.
+void tag(const std::filesystem::path& run, const std::vector<std::string>& tags);
 
 /// Sends the run's process what Ctrl-C sends. False where none is known to run.
 bool interrupt(const std::filesystem::path& run);

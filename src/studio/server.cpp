@@ -47,6 +47,7 @@ Server::Server(const Options& options)
 void Server::add_routes() {
   routes_.get("/api", [this](const Request&, Response& response) { answer(response, routes_.describe()); });
   add_run_routes(routes_, studio_);
+  add_about_run_routes(routes_, studio_);
   add_queue_routes(routes_, studio_);
   add_bin_routes(routes_, studio_);
   add_form_routes(routes_, studio_);

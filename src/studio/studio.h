@@ -85,7 +85,7 @@ struct Studio : StudioFolder, Pictures {
       : StudioFolder(std::move(given), port),
         Pictures(workspace),
         queue(training(workspace, options.program, options.trusts_settings, check_of("train"), options.webhook)),
-        runs(workspace, queue),
+        runs(workspace, queue, options.program),
         files(workspace, options.program, check_of("convert")),
         drawings(workspace, files, options.program, check_of("sample")),
         annotations(workspace, options.program, check_of("")),
@@ -102,6 +102,7 @@ void add_bin_routes(Routes& routes, Studio& studio);
 void add_form_routes(Routes& routes, Studio& studio);
 void add_first_run_routes(Routes& routes, Studio& studio);
 void add_model_routes(Routes& routes, Studio& studio);
+void add_about_run_routes(Routes& routes, Studio& studio);
 void add_dataset_routes(Routes& routes, Studio& studio);
 void add_drawing_routes(Routes& routes, Studio& studio);
 void add_file_routes(Routes& routes, Studio& studio);

@@ -2,7 +2,55 @@
 import base64, itertools, json, os, select, shutil, subprocess, tempfile, time
 
 
-class Browser:
+class Page:
+    """What tests do on a page of any browser, by its functions `evaluate` and `press_at`."""
+
+    def run(self, script):
+        """Statements, whatever they come to."""
+        self.evaluate(f"{script}; 0")
+
+    def wait(self, expression, seconds=60):
+        """Until the expression is true, also of a page that comes meanwhile; a TimeoutError otherwise."""
+        end = time.monotonic() + seconds
+        while not self.is_true(expression):
+            if time.monotonic() > end:
+                raise TimeoutError(f"not true after {seconds} s: {expression}")
+            time.sleep(0.1)
+
+    def is_true(self, expression):
+        try:
+            return self.evaluate(expression)
+        except RuntimeError as error:
+            if "navigated" not in str(error) and "context" not in str(error):
+                raise
+            return False
+
+    def audit(self):
+        """What axe-core finds on the page, as sentences: rules of WCAG 2.1 A and AA and its best practices. Nothing where it is not installed."""
+        if "BURNISH_AXE" not in os.environ:
+            return []
+        if self.evaluate("typeof axe") == "undefined":
+            with open(os.environ["BURNISH_AXE"]) as script:
+                self.run(script.read())
+        found = self.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.map(one => "
+                              "`${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 120)).join(' | ')}`))")
+        return found
+
+    def click(self, found):
+        """A press of the mouse in the middle of the element that an expression finds, once it is there, in sight, at rest and under the mouse."""
+        self.wait(f"(() => {{ const one = {found}; return one && one.offsetParent !== null && !one.disabled; }})()")
+        self.evaluate(f"({found}).scrollIntoView({{block: 'center'}})")
+        at = f"(() => {{ const one = {found}, box = one.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2, under = document.elementFromPoint(x, y);" \
+             "return one.contains(under) || under?.contains(one) ? [x, y] : null; })()"
+        self.wait(f"{at} !== null")
+        place = before = None
+        while place is None or place != before:  # what comes in above it moves it
+            before, place = place, self.evaluate(at)
+            time.sleep(0.05)
+        self.press_at(*place)
+
+
+class Browser(Page):
     """One page; what it writes to the console as an error or warning, and what it throws, gathers in `complaints`; what it asks for, in `requests`."""
 
     def __init__(self, width=1280, height=900):
@@ -82,33 +130,6 @@ class Browser:
             raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def wait(self, expression, seconds=60):
-        """Until the expression is true, also of a page that comes meanwhile; a TimeoutError otherwise."""
-        end = time.monotonic() + seconds
-        while not self.is_true(expression):
-            if time.monotonic() > end:
-                raise TimeoutError(f"not true after {seconds} s: {expression}")
-            time.sleep(0.1)
-
-    def is_true(self, expression):
-        try:
-            return self.evaluate(expression)
-        except RuntimeError as error:
-            if "navigated" not in str(error) and "context" not in str(error):
-                raise
-            return False
-
-    def audit(self):
-        """What axe-core finds on the page, as sentences: rules of WCAG 2.1 A and AA and its best practices. Nothing where it is not installed."""
-        if "BURNISH_AXE" not in os.environ:
-            return []
-        if self.evaluate("typeof axe") == "undefined":
-            with open(os.environ["BURNISH_AXE"]) as script:
-                self.evaluate(script.read() + "; 0")
-        found = self.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.map(one => "
-                              "`${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 120)).join(' | ')}`))")
-        return found
-
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
@@ -143,18 +164,7 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type="mouseReleased", x=to_x, y=to_y, button="left", clickCount=1)
         self.call("Input.setInterceptDrags", enabled=False)
 
-    def click(self, found):
-        """A press of the mouse in the middle of the element that an expression finds, once it is there, in sight, at rest and under the mouse."""
-        self.wait(f"(() => {{ const one = {found}; return one && one.offsetParent !== null && !one.disabled; }})()")
-        self.evaluate(f"({found}).scrollIntoView({{block: 'center'}})")
-        at = f"(() => {{ const one = {found}, box = one.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2, under = document.elementFromPoint(x, y);" \
-             "return one.contains(under) || under?.contains(one) ? [x, y] : null; })()"
-        self.wait(f"{at} !== null")
-        place = before = None
-        while place is None or place != before:  # what comes in above it moves it
-            before, place = place, self.evaluate(at)
-            time.sleep(0.05)
-        x, y = place
+    def press_at(self, x, y):
         self.move(x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)

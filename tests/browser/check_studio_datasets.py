@@ -12,6 +12,7 @@ import check_studio
 from browser import Browser
 
 NUM_PICTURES = int(os.environ.get("BURNISH_PICTURES", "10000"))
+MOST_MILLISECONDS = 50  # of a frame in the median, on a machine that has other work too
 
 
 def png(path, width, height, color_at):
@@ -261,6 +262,7 @@ class Datasets(unittest.TestCase):
         self.wait(lambda: self.browser.evaluate(looked), 600)
         print(f"\n{NUM_PICTURES} pictures: items {cold:.0f} ms cold, {warm:.0f} ms warm; page with its first picture {shown:.0f} ms; {cells} cells; frames while it scrolls "
               f"{frames[60]:.0f} ms in the median, {frames[-2]:.0f} ms at most; search {searched:.0f} ms; server {memory:.0f} MiB; looked at in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        self.assertLess(frames[60], MOST_MILLISECONDS, "it scrolls smoothly")
         self.assertEqual(self.browser.complaints, [])
 
 

@@ -16,6 +16,7 @@ MOST_CLICKS, MOST_TEXTS, MOST_SECONDS = 12, 2, 300
 
 
 class FirstFiveMinutes(unittest.TestCase):
+    make_browser = Browser
     wait_text, shoot = (getattr(check_studio.TheWay, name) for name in ("wait_text", "shoot"))
 
     def setUp(self):
@@ -24,7 +25,7 @@ class FirstFiveMinutes(unittest.TestCase):
         self.studio = check_studio.Studio(self.folder)
         self.addCleanup(self.studio.close)
         self.addCleanup(lambda: check_studio.TheWay.end_jobs(self))
-        self.browser = self.enterContext(Browser())
+        self.browser = self.enterContext(self.make_browser())
         self.browser.open(self.studio.address)
         self.num_clicks = self.num_texts = 0
 

@@ -113,6 +113,7 @@ TEST_F(DrawingTest, ARunBringsItsModelAndWithoutAChosenLoraNoneOfItsOwn) {
   const json wish{{"prompts", {"a cat"}}, {"run", "cat"}};
   EXPECT_EQ(prompts_of("grid", wish), "a cat --d 1\na cat --d 2\n") << "a run that trained the whole model";
   io::save_safetensors(run("cat") / "step-3.safetensors", {{"dit.to_q.lora_A.weight", at::zeros({1, 4})}});
+  EXPECT_EQ(ask("/api/drawings")[0]["of_run"], "cat");
   EXPECT_EQ(prompts_of("grid-2", wish), "a cat --am 0 --d 1\na cat --am 0 --d 2\n");
   EXPECT_TRUE(comes_true([&] { return text_of(folder("grid-2") / "settings.toml") == "run = \"" + run("cat").string() + "\"\n"; }));
 }

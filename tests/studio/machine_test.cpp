@@ -21,6 +21,7 @@ TEST(Gpus, SayWhatTheyAreAt) {
   auto gpus = studio::Gpus(BURNISH_NVML).look();
   ASSERT_EQ(gpus.size(), 1u) << "of the other nothing can be had";
   EXPECT_EQ(gpus[0].name, "Made-up 9000");
+  EXPECT_EQ(gpus[0].index, 0);
   EXPECT_EQ(gpus[0].busy, 0.75);
   EXPECT_EQ(gpus[0].used_bytes, 6LL << 30);
   EXPECT_EQ(gpus[0].total_bytes, 24LL << 30);

@@ -1,5 +1,6 @@
-// A library that answers as NVML does, of a machine with two GPUs of which the second is lost.
+// A library that answers as NVML does, of a machine with two GPUs of which the second is lost, unless BURNISH_MADE_UP_GPUS is set.
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -11,7 +12,9 @@ extern "C" {
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
 int nvmlDeviceGetCount_v2(unsigned* count) { return *count = 2, 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) { return *device = &g_device, index == 0 ? 0 : kLost; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  return *device = &g_device, index == 0 || std::getenv("BURNISH_MADE_UP_GPUS") != nullptr ? 0 : kLost;
+}
 int nvmlDeviceGetName(void*, char* name, unsigned size) { return std::strncpy(name, "Made-up 9000", size), 0; }
 int nvmlDeviceGetUtilizationRates(void*, unsigned* shares) { return shares[0] = 75, shares[1] = 12, 0; }
 int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {

@@ -1,6 +1,9 @@
 // The queue of a studio: jobs are processes of their own, and what it knows of them outlives it.
 #include "studio/queue.h"
 
+#include <cstdlib>
+#include <map>
+
 #include "base/error.h"
 #include "tests/studio/workplace.h"
 
@@ -113,6 +116,49 @@ TEST_F(QueueTest, SeveralAtOnceEachSeeOneGpu) {
   ASSERT_TRUE(comes_true([&] { return log("a") + log("b") == "begun\nbegun\n"; }));
   EXPECT_EQ(log("c"), "");
   EXPECT_EQ(text_of(scratch / "a") + text_of(scratch / "b"), "0\n1\n");
+  let_go();
+  EXPECT_TRUE(comes_true([&] { return all_ended(*queue); }));
+}
+
+TEST_F(QueueTest, JobsOfDifferentGpusRunSideBySide) {
+  auto queue = open();
+  auto add = [&](const std::string& name, std::optional<int64_t> gpu) {
+    queue->add(name, "echo $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES > '" + (scratch / name).string() + "'; " + waiting_job(name), false,
+               /*are_its_own=*/false, {}, gpu);
+  };
+  for (const auto& [name, gpu] : std::map<std::string, int64_t>{{"a", 1}, {"b", 1}, {"c", 3}}) add(name, gpu);
+  add("d", {});
+  ASSERT_TRUE(comes_true([&] { return log("a") + log("c") == "begun\nbegun\n"; }));
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(log("b"), "") << "another has its GPU";
+  EXPECT_EQ(log("d"), "") << "one runs at once of those that were given none";
+  EXPECT_EQ(text_of(scratch / "a"), "PCI_BUS_ID 1\n");
+  EXPECT_EQ(text_of(scratch / "c"), "PCI_BUS_ID 3\n");
+  EXPECT_EQ(queue->jobs()[2].gpu, 3);
+  queue.reset();
+  queue = open();
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(log("b"), "") << "it is known which GPU those have that an earlier studio began";
+  queue->set(3, false);
+  ASSERT_TRUE(comes_true([&] { return log("d") == "begun\n"; }));
+  EXPECT_EQ(text_of(scratch / "d"), "PCI_BUS_ID 0\n");
+  let_go();
+  EXPECT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(text_of(scratch / "b"), "PCI_BUS_ID 1\n");
+  EXPECT_THROW(add("e", -1), Error);
+}
+
+TEST_F(QueueTest, TakesTheGpusThatItsOwnProcessMaySee) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "5,GPU-6", 1);
+  auto queue = open();
+  queue->set(4, false);
+  for (const char* name : {"a", "b", "c"})
+    queue->add(name, "echo $CUDA_VISIBLE_DEVICES > '" + (scratch / name).string() + "'; " + waiting_job(name), false);
+  ASSERT_TRUE(comes_true([&] { return log("a") + log("b") == "begun\nbegun\n"; }));
+  std::this_thread::sleep_for(500ms);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(text_of(scratch / "a") + text_of(scratch / "b"), "5\nGPU-6\n");
+  EXPECT_EQ(log("c"), "") << "there is no third one";
   let_go();
   EXPECT_TRUE(comes_true([&] { return all_ended(*queue); }));
 }

@@ -90,7 +90,8 @@ TEST_F(RoutesTest, AreListedByTheInterfaceItself) {
   EXPECT_EQ(job["takes"], json::parse(R"([{"name": "name", "kind": "a text", "is_needed": true},
                                           {"name": "settings", "kind": "a text", "is_needed": true},
                                           {"name": "steps", "kind": "a whole number", "is_needed": false},
-                                          {"name": "seconds", "kind": "a whole number", "is_needed": false}])"));
+                                          {"name": "seconds", "kind": "a whole number", "is_needed": false},
+                                          {"name": "gpu", "kind": "a whole number", "is_needed": false}])"));
 }
 
 TEST_F(RoutesTest, SayWhatIsWrongWithWhatTheyAreAsked) {

@@ -1,4 +1,5 @@
 // What the studio says and does of runs beside their queue.
+#include "studio/about_runs.h"
 #include "tests/planted_visits.h"
 #include "tests/studio/served.h"
 
@@ -67,6 +68,68 @@ TEST_F(RunTest, HasNotesThatGoWithIt) {
   EXPECT_EQ(ask("/api/runs/dog/notes", json{{"text", "no run"}})["status"], 404);
 }
 
+TEST_F(RunTest, HasTagsThatGoWithIt) {
+  make_run("cat", "");
+  EXPECT_EQ(ask("/api/runs/cat")["tags"], json::array());
+  ask("/api/runs/cat/tags", json{{"tags", {"  faces ", "good", "faces", ""}}});
+  ask("/api/runs/cat/rename", json{{"name", "tom"}});
+  EXPECT_EQ(ask("/api/runs")[0]["tags"], (json{"faces", "good"}));
+  for (const auto& wrong :
+       {json{std::string(61, 'a')}, json{"two\nlines"}, json(std::vector<std::string>{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k",
+                                                                                      "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"})})
+    EXPECT_EQ(ask("/api/runs/tom/tags", json{{"tags", wrong}})["status"], 400) << wrong;
+  EXPECT_EQ(ask("/api/runs/tom")["tags"], (json{"faces", "good"})) << "as they were";
+  EXPECT_EQ(ask("/api/runs/dog/tags", json{{"tags", {"a"}}})["status"], 404);
+}
+
+TEST_F(RunTest, SaysWhichOfItsSavesIsBest) {
+  make_run("cat", "");
+  const std::string best = "/api/runs/cat/best";
+  EXPECT_EQ(ask(best)["state"], "") << "nobody asked";
+  EXPECT_EQ(ask(best + "/stop", json::object())["status"], 409);
+  std::ofstream(scratch / "hold") << "";
+  ask(best, json{{"model", {"a/clip"}}});
+  ask(best, json::object());  // it goes on already
+  ASSERT_TRUE(comes_true([&] { return ask(best)["says"] == "looking 1/2"; }));
+  EXPECT_EQ(text_of(scratch / "best.toml"), "run = [\"" + run("cat").string() + "\"]\njson = true\nmodel = [\"a/clip\"]\n");
+  fs::remove(scratch / "hold");
+  json standing;
+  ASSERT_TRUE(comes_true([&] { return (standing = ask(best))["state"] == "ended"; }));
+  EXPECT_EQ(standing["ranking"]["take"], 30) << standing;
+  EXPECT_EQ(standing["exit_code"], 0);
+
+  std::ofstream(scratch / "hold") << "";
+  ask(best, json::object());
+  ASSERT_TRUE(comes_true([&] { return ask(best)["state"] == "running"; }));
+  EXPECT_EQ(ask(best + "/stop", json::object()), json::object());
+  ASSERT_TRUE(comes_true([&] { return (standing = ask(best))["state"] == "ended"; }));
+  EXPECT_EQ(standing["exit_code"], 130);
+  EXPECT_TRUE(standing["ranking"].is_null());
+  ask("/api/runs/cat/rename", json{{"name", "tom"}});
+  EXPECT_EQ(ask("/api/runs/tom/best")["state"], "") << "its paths are others now";
+}
+
+TEST_F(RunTest, HasACardThatIsSentToAHub) {
+  make_run("cat", "");
+  const std::string card = "/api/runs/cat/card";
+  EXPECT_EQ(ask(card)["text"], "");
+  ask(card, json{{"license", "mit"}, {"publish", "me/cat"}, {"private", true}});
+  json standing;
+  ASSERT_TRUE(comes_true([&] { return (standing = ask(card))["state"] == "ended"; }));
+  EXPECT_EQ(standing["says"], "https://hub/me/cat");
+  EXPECT_EQ(standing["text"], "# A card\n");
+  EXPECT_EQ(text_of(scratch / "card.toml"),
+            "run = [\"" + run("cat").string() + "\"]\nlicense = \"mit\"\noverwrite = true\nprivate = true\npublish = \"me/cat\"\n");
+  EXPECT_EQ(ask(card, json{{"output", "/etc"}})["status"], 400) << "it is written into the run alone";
+}
+
+TEST(LastObject, IsFoundAmongLinesForPeople) {
+  using studio::last_object_in;
+  EXPECT_EQ(last_object_in("a line\n{\n  \"a\": {\n    \"b\": 1\n  }\n}\n")["a"]["b"], 1);
+  EXPECT_EQ(last_object_in("{\n \"a\": 1\n}\n{\n \"a\": 2\n}\nbye\n")["a"], 2);
+  for (const char* text : {"", "{\n", "no object\n}\n", "{\n broken\n}\n"}) EXPECT_TRUE(last_object_in(text).is_null()) << text;
+}
+
 TEST_F(RunTest, SeveralAreComparedOnOnePage) {
   make_run("cat", "");
   make_run("a dog, brown", "");
@@ -96,6 +159,13 @@ TEST_F(RunTest, OfTheSameModelSaysHowLongAPlannedOneTakes) {
   EXPECT_EQ(planned()["pace"], (json{{"seconds_a_step", 4}, {"run", "cat"}})) << "twice the work";
   std::ofstream(run("cat") / "plan.json") << R"({"device": "cuda:0", "length": {"multiplications_a_step": 50}})";
   EXPECT_EQ(planned()["pace"], nullptr);
+}
+
+TEST_F(RunTest, IsPlannedForTheGpuThatItIsGiven) {
+  EXPECT_EQ(ask("/api/plan", json{{"settings", ""}, {"gpu", 2}})["plan"]["bytes"], 1);
+  EXPECT_EQ(text_of(scratch / "plan.gpu"), "2\n");
+  ask("/api/plan", json{{"settings", ""}});
+  EXPECT_EQ(text_of(scratch / "plan.gpu"), "\n");
 }
 
 TEST_F(StudioTest, TakesSettingsOfOtherPrograms) {

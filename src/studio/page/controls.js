@@ -38,9 +38,10 @@ async function resume() {
   say(words.queued(runName));
 }
 
+const publishing = new Publishing(runName);
 const moreButton = h("button", {type: "button", "aria-expanded": "false", onclick: doing(() => trainMore())}, words.trainMore), moreBox = h("form", {class: "train-more", hidden: true, onsubmit: event => event.preventDefault()});
 const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButton, moreButton,
-  h("a", {class: "button", href: `${root}#/new?run=${named(runName)}`}, words.clone), archiveButton,
+  h("a", {class: "button", href: `${root}#/new?run=${named(runName)}`}, words.clone), publishing.button, archiveButton,
   h("button", {type: "button", onclick: doing(async () => {
     const name = prompt(words.renameTo, runName);
     if (!name || name === runName) return;
@@ -51,7 +52,7 @@ const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButt
     tellOfBin((await ask("DELETE", `runs/${named(runName)}`)).bin, runName);
     location.href = `${root}#/`;
   })}, words.bin));
-const learned = new LearnedPictures(runName);
+const learned = new LearnedPictures(runName), best = new BestSave(runName), runTags = new RunTags(runName);
 const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"}), noFiles = h("p", {class: "explain"}, words.noFiles);
 const noSamples = h("p", {class: "explain"}, words.noSamplesYet), savesButton = h("a", {class: "button", href: `${root}#/draw?run=${named(runName)}&saves=1`, hidden: true}, words.drawing.allSaves);
 
@@ -97,7 +98,7 @@ async function trainMore() {
 }
 
 /** The parts of the page by tab: what stands in none of them is always there. */
-const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], samples: ["#previews"], pictures: [], files: [], log: [], settings: ["#settings"]};
+const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], samples: ["#previews"], best: [], pictures: [], files: [], log: [], settings: ["#settings"]};
 const tabButtons = Object.keys(tabs).map(tab => h("button", {type: "button", role: "tab", id: `tab-${tab}`, onclick: () => showTab(tab), onkeydown: event => stepTab(event, tab)}, words.tabs[tab]));
 
 function showTab(tab) {
@@ -124,10 +125,11 @@ function layOut() {
   document.head.append(h("link", {rel: "stylesheet", href: `${root}page/controls.css`}));
   addMenu();
   document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
-  document.querySelector(".head").append(mending, running, ended, moreBox, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
-  main.append(sampleBox, learned.element, fileBox, logBox);
+  document.querySelector(".head").append(mending, running, ended, moreBox, publishing.element, runTags.element, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
+  main.append(sampleBox, best.element, learned.element, fileBox, logBox);
   main.querySelector("#curves").before(main.querySelector("#previews"));
   for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = `${part.dataset.part ?? ""} ${tab}`;
+  best.element.dataset.part = "best";
   fileBox.dataset.part = "files";
   logBox.dataset.part = "log";
 }
@@ -194,9 +196,12 @@ async function look() {
   ended.hidden = !over;
   isArchived = run.is_archived;
   showNotes(run.notes);
+  runTags.show(run.tags);
   archiveButton.textContent = isArchived ? words.unarchive : words.archive;
   drawButton.hidden = list.length === 0;
   resumeButton.hidden = run.state === "done" || list.length === 0;
+  publishing.button.hidden = list.length === 0;
+  await publishing.refresh();
   moreButton.hidden = run.state !== "done" || list.length === 0;
   await offerPreviews();
   await offer(run);
@@ -205,6 +210,7 @@ async function look() {
   noSamples.hidden = !document.querySelector("#previews").hidden;
   savesButton.hidden = list.length < 2;
   if (tab === "pictures") await learned.refresh();
+  if (tab === "best") await best.refresh();
   if (tab === "log") log.textContent = (await get(`runs/${named(runName)}/log`)).text || words.noLog;
   tell(run);
 }

@@ -25,8 +25,10 @@ async function samplesOf(run) {
 
 /** What the form asks for. */
 class DrawForm {
-  constructor(files, runs, schema, wanted = "", isOfSaves = false) {
+  /** `wanted`: the run to draw with; `save`: which of its files, the newest without it. */
+  constructor(files, runs, schema, {wanted = "", save = "", isOfSaves = false} = {}) {
     this.files = files;
+    this.save = save;
     this.adapters = files.filter(file => file.is_adapter || file.place === "loras");
     this.loras = [];
     const listed = (id, label, note, more = {}) => {
@@ -75,7 +77,7 @@ class DrawForm {
 
   /** The newest LoRA of a run comes with its model, and goes with it. */
   follow() {
-    const before = this.lastRun, newest = this.adapters.find(file => file.place === `runs/${this.run.value}`);
+    const before = this.lastRun, ofRun = this.adapters.filter(file => file.place === `runs/${this.run.value}`), newest = ofRun.find(file => file.name === this.save) ?? ofRun[0];
     this.modelField.hidden = this.run.value !== "";
     this.lastRun = this.run.value;
     if (before !== this.run.value) this.loras = this.loras.filter(lora => before === undefined || lora.place !== `runs/${before}`);
@@ -301,9 +303,26 @@ async function takeDropped(files, form, refresh) {
   }
 }
 
+/** Drawings by the run whose model drew them, those of the newest drawing first; of many runs the first is open, and the one that is shown. */
+class DrawingList {
+  constructor() {
+    this.element = h("div", {class: "drawing-groups"});
+    this.groups = new KeptList(this.element, ({run}) => run, ({run, drawings, shown, isOpen}) => h("details", {open: isOpen}, h("summary", {}, run || words.drawing.ofOthers, h("span", {class: "explain number"}, ` ${whole(drawings.length)}`)),
+      h("ul", {class: "sets"}, ...drawings.map(one => drawingRow(one, shown)))));
+  }
+
+  show(all, wish, shown) {
+    const found = all.filter(one => `${one.name} ${one.of_run}`.toLowerCase().includes(wish)), runs = [...new Set(found.map(one => one.of_run))];
+    this.groups.show(runs.map((run, i) => {
+      const drawings = found.filter(one => one.of_run === run);
+      return {run, drawings: drawings.map(({name, state, exit_code, done, total}) => ({name, state, exit_code, done, total})), shown, isOpen: wish !== "" || i === 0 || drawings.some(one => one.name === shown)};
+    }));
+  }
+}
+
 async function showDraw(view, query) {
   const [files, runs, schema] = await Promise.all([get("files"), get("runs"), get("options/sample")]);
-  const form = new DrawForm(files, runs, schema, query.get("run") ?? "", query.has("saves")), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"}), search = h("input", {type: "search", class: "search-drawings", hidden: true, placeholder: words.drawing.search, "aria-label": words.drawing.search});
+  const form = new DrawForm(files, runs, schema, {wanted: query.get("run") ?? "", save: query.get("save") ?? "", isOfSaves: query.has("saves")}), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = new DrawingList(), none = h("p", {class: "explain"}, words.drawing.none), search = h("input", {type: "search", class: "search-drawings", hidden: true, placeholder: words.drawing.search, "aria-label": words.drawing.search});
   const drop = event => {
     event.preventDefault();
     takeDropped(event.dataTransfer.files, form, async name => {
@@ -316,12 +335,12 @@ async function showDraw(view, query) {
   const picker = h("input", {type: "file", multiple: true, hidden: true, id: "draw-files", onchange: event => { drop({preventDefault() {}, dataTransfer: {files: event.target.files}}); }});
   view.replaceChildren(h("div", {class: "drawing", ondragover: event => event.preventDefault(), ondrop: drop},
     h("div", {class: "section-head"}, h("h1", {}, words.drawing.title), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => picker.click()}, words.drawing.openFile), picker)),
-    h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), search, list)))));
+    h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), search, none, list.element)))));
   let last = "", lastShown = "", all = [];
   const showList = name => {
-    const wish = search.value.trim().toLowerCase(), found = all.filter(one => one.name.toLowerCase().includes(wish));
-    search.hidden = all.length < 9;
-    list.replaceChildren(...all.length === 0 ? [h("li", {class: "explain"}, words.drawing.none)] : found.map(one => drawingRow(one, name)));
+    search.hidden = all.length < 6;
+    none.hidden = all.length > 0;
+    list.show(all, search.value.trim().toLowerCase(), name);
   };
   search.addEventListener("input", () => showList(query.get("show") ?? all[0]?.name));
   const undo = new Undo(), binDrawing = name => throwAway(`drawings/${named(name)}`, name, undo, async () => {

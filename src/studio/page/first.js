@@ -37,7 +37,8 @@ class ModelField {
       h("div", {class: "field"}, h("label", {for: "option-model"}, words.modelPath, " ", h("code", {class: "option-name"}, "model")), this.input));
     form.firstFields.set("model", {input: this.input, problem: this.problem, moot: h("p", {})});
     this.element = h("div", {class: "field wide"}, h("p", {class: "field-title"}, words.model), this.tiles.element, this.models.note, this.problem, this.more);
-    this.models.changed = () => { this.show(); form.read(); };
+    this.fits = new Fits(form.context, () => this.show());
+    this.models.changed = () => { this.show(); form.read(); this.plan(); };
   }
 
   /** A model brings the preset that was made for it, where the settings are not somebody's own. */
@@ -47,10 +48,24 @@ class ModelField {
     else form.set({model: [name]});
   }
 
+  /** Plans what is here, and then what may be downloaded: what fits stands first. */
+  plan() {
+    const {here, published} = this.models, away = published.filter(one => !here.some(model => model.name === one.id));
+    this.fits.look([...here.map(one => ({name: one.name, planned: one.name, isThorough: true, denoiser: one.denoiser})), ...away.map(one => ({name: one.id, planned: one.name}))]);
+  }
+
+  /** Models to download, as far as they are planned by whether they fit; while the list is open it stays as it is. */
+  offer(ids, chosen) {
+    if (document.activeElement === this.away) return;
+    const option = one => h("option", {value: one.id, selected: one.id === chosen}, one.title === lastOf(one.id) ? one.title : `${one.title} · ${lastOf(one.id)}`), kindOf = one => plannedFits.get(one.id)?.kind ?? "";
+    const groups = [["good", "with"], [""], ["unsure", "bad"]].map((kinds, i) => [words.fitGroups[i], ids.filter(one => kinds.includes(kindOf(one)))]).filter(([, some]) => some.length > 0);
+    this.away.replaceChildren(h("option", {value: ""}, words.choose), ...groups.map(([title, some]) => h("optgroup", {label: title}, ...some.map(option))));
+  }
+
   show() {
     const named = [this.form.values.model ?? []].flat(), {here, published} = this.models, ids = published.filter(one => !here.some(model => model.name === one.id));
-    this.tiles.show(here.map(one => ({value: one.name, title: one.title, note: `${bytes(one.bytes)} · ${lastOf(one.name)}`})), named[0]);
-    this.away.replaceChildren(h("option", {value: ""}, words.choose), ...ids.map(one => h("option", {value: one.id, selected: one.id === named[0]}, one.title === lastOf(one.id) ? one.title : `${one.title} · ${lastOf(one.id)}`)));
+    this.tiles.show(here.map(one => ({value: one.name, title: one.title, note: [familyName(one.family), bytes(one.bytes), lastOf(one.name)].filter(Boolean).join(" · "), mark: plannedFits.get(one.name)})), named[0]);
+    this.offer(ids, named[0]);
     put(this.input, named.join(", "));
     this.models.show(named.join(", "));
     if (named.length > 0 && this.models.isKnown && !here.some(one => one.name === named[0])) this.more.open = true;
@@ -109,7 +124,7 @@ class PromptsField {
     };
     this.text = h("textarea", {id: "first-prompts", rows: 3, oninput: event => { form.prompts = event.target.value; form.keep(); this.show(); }});
     this.chips = h("div", {class: "chips"});
-    this.element = h("div", {}, namedField(form, "preview_prompts", this.text, words.samplePromptsNote, this.chips), h("div", {class: "three"},
+    this.element = h("div", {}, namedField(form, "preview_prompts", this.text, words.samplePromptsNote, this.chips), h("div", {class: "three even"},
       small("every", optionTitle(form.options.find(one => one.name === "preview_steps")), "preview_steps", text => form.set({preview_steps: text === "" ? undefined : Number(text)})),
       small("size", words.sampleSize, "", text => { form.promptSize = text; form.keep(); }), small("seed", words.sampleSeed, "", text => { form.promptSeed = text; form.keep(); })));
   }

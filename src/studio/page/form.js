@@ -7,7 +7,7 @@ const levels = [["usual", words.usual], ["all", words.all]];
 class Form {
   constructor(context, draft) {
     this.context = context;
-    Object.assign(this, {settings: "", preset: "", goal: context.goals[0]?.title, prompts: null, promptSize: "", promptSeed: "", ...draft});
+    Object.assign(this, {gpu: "", settings: "", preset: "", goal: context.goals[0]?.title, prompts: null, promptSize: "", promptSeed: "", ...draft});
     this.options = context.schema.options.filter(option => !["output_path", "resume", "auto_resume", "overwrite"].includes(option.name));
     this.level = "usual";
     this.values = {};
@@ -19,6 +19,7 @@ class Form {
     this.first = new FirstFields(this);
     this.judge = new Judge(this);
     this.build(draft?.name);
+    this.gpuChoice.value = this.context.gpus.some(gpu => String(gpu.index) === this.gpu) ? this.gpu : "";
     this.read();
   }
 
@@ -29,13 +30,16 @@ class Form {
     this.list = h("div", {class: "fields"});
     this.toml = h("textarea", {id: "toml", spellcheck: "false", rows: 24, oninput: () => { this.settings = this.toml.value; this.readSoon(); }});
     this.toml.value = this.settings;
+    this.gpuChoice = h("select", {id: "run-gpu", onchange: event => { this.gpu = event.target.value; this.readSoon(); }}, h("option", {value: ""}, words.anyGpu),
+      ...this.context.gpus.map(gpu => h("option", {value: gpu.index}, `${words.onGpu(gpu.index)} · ${gpu.name} · ${bytes(gpu.total_bytes)}`)));
+    this.gpuField = h("div", {class: "field", hidden: this.context.gpus.length < 2}, h("label", {for: "run-gpu"}, words.gpu), this.gpuChoice);
     this.startButton = h("button", {type: "button", class: "primary", onclick: doing(() => this.start())}, words.start);
     this.more = h("details", {class: "more-settings"}, h("summary", {}, words.moreSettings),
       h("div", {class: "controls"}, h("div", {class: "segments", role: "group", "aria-label": words.settings}, ...this.levelButtons), this.search), this.list);
     this.element = h("div", {class: "maker"},
       h("div", {class: "maker-form"}, h("div", {class: "field"}, h("label", {for: "run-name"}, words.runName), this.name), this.first.element, this.more),
       h("aside", {class: "maker-side", "aria-label": words.summary},
-        this.judge.element, h("div", {class: "maker-bar"}, this.judge.short, this.startButton),
+        this.judge.element, this.gpuField, h("div", {class: "maker-bar"}, this.judge.short, this.startButton),
         h("details", {class: "as-file"}, h("summary", {}, words.toml), h("label", {for: "toml", class: "hidden"}, words.toml), this.toml)));
   }
 
@@ -47,13 +51,14 @@ class Form {
   leave() {
     ++this.turn;
     clearTimeout(this.timer);
+    this.first.model.fits.leave();
     this.undo.leave();
   }
 
   /** What the form holds, for another visit. */
   state() {
-    const {settings, preset, goal, prompts, promptSize, promptSeed} = this;
-    return {settings, preset, goal, prompts, promptSize, promptSeed, name: this.name.value};
+    const {gpu, settings, preset, goal, prompts, promptSize, promptSeed} = this;
+    return {gpu, settings, preset, goal, prompts, promptSize, promptSeed, name: this.name.value};
   }
   keep() { runDraft.keep(this.state()); }
 
@@ -67,6 +72,7 @@ class Form {
     const {name, ...others} = state;
     Object.assign(this, others);
     if (name) put(this.name, name);
+    this.gpuChoice.value = this.context.gpus.some(gpu => String(gpu.index) === this.gpu) ? this.gpu : "";
     this.toml.value = this.settings;
     this.read();
   }
@@ -202,11 +208,11 @@ class Form {
       else this.drawFields();
       if (this.problems.length > 0) return this.judge.problems(this.problems.map(problem => problem.sentence));
       if (missing.length > 0) return this.judge.needs(missing);
-      const settings = this.settingsToPlan(), fit = this.wantsFit ?? false, answer = await post("plan", {settings, fit, alone: !fit});
+      const settings = this.settingsToPlan(), fit = this.wantsFit ?? false, answer = await post("plan", {settings, fit, alone: !fit, ...this.ofGpu});
       this.wantsFit = false;
       if (turn === this.turn) this.hear(answer);
       if (turn !== this.turn || fit || answer.plan?.fits !== false) return;
-      const whole = await post("plan", {settings});  // with what would take less, which takes longer
+      const whole = await post("plan", {settings, ...this.ofGpu});  // with what would take less, which takes longer
       if (turn === this.turn) this.hear(whole);
     } catch (error) {
       if (turn === this.turn) this.judge.problems([error.message]);
@@ -214,6 +220,9 @@ class Form {
       if (turn === this.turn) this.judge.busy(false);
     }
   }
+
+  /** The GPU that the run is to have, for a request. */
+  get ofGpu() { return this.gpuChoice.value === "" ? {} : {gpu: Number(this.gpuChoice.value)}; }
 
   /** What a run cannot do without, and nobody has said yet. */
   missing() {
@@ -259,7 +268,7 @@ class Form {
   async fit() {
     const turn = ++this.turn;  // an answer that is on its way comes too late
     this.judge.seeking();
-    const answer = await post("plan", {settings: this.settingsToPlan(), fit: true});
+    const answer = await post("plan", {settings: this.settingsToPlan(), fit: true, ...this.ofGpu});
     if (turn !== this.turn) return;
     this.judge.busy(false);
     if (answer.plan?.fit) return this.takeFlags(answer.plan.fit.flags);
@@ -287,7 +296,7 @@ class Form {
       this.showOption(missing[0]);
       throw new Error(`${words.stillNeeded} ${missing.map(name => words.needs[name]).join(", ")}`);
     }
-    const job = await post("queue/jobs", {name: this.name.value.trim(), settings: await this.settingsToStart(), ...this.expected});
+    const job = await post("queue/jobs", {name: this.name.value.trim(), settings: await this.settingsToStart(), ...this.expected, ...this.ofGpu});
     say(words.queued(job.run));
     location.hash = "#/";
   }
@@ -306,7 +315,7 @@ async function formContext() {
 async function presetContext() {
   const [recipes, studio, machine] = await Promise.all([get("recipes"), get("studio"), get("machine").catch(() => ({}))]);
   const demo = studio.demo ? [{name: "demo", title: titleOf(studio.demo.settings), settings: studio.demo.settings, isDemo: true}] : [];
-  return {goals: recipes.goals, presets: [...demo, ...new Draft("presets").read() ?? [], ...recipes.recipes], gigabytes: Math.max(0, ...(machine.gpus ?? []).map(gpu => gpu.total_bytes / 1e9))};
+  return {goals: recipes.goals, gpus: machine.gpus ?? [], presets: [...demo, ...new Draft("presets").read() ?? [], ...recipes.recipes], gigabytes: Math.max(0, ...(machine.gpus ?? []).map(gpu => gpu.total_bytes / 1e9))};
 }
 
 /** The page: where the settings come from, and the form. Settings of other programs may be dropped anywhere on it. */

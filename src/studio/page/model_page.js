@@ -25,17 +25,17 @@ function downloadRow(fetch) {
   return row;
 }
 
-/** What the form would train a LoRA of a model with: the preset for this machine, or what is usual. */
-function settingsOfLora(context, name, planned) {
-  const [preset] = presetsOf(context, name), usual = "lora_rank = 16\nmax_steps = 1000\nresolution = [1024]\nenable_bucket = true\n";
-  return withValue(preset ? preset.settings : usual, "model", [planned]);
-}
+/** A family of models as people read it. */
+const familyName = family => (family ?? "").replaceAll("_", " ");
 
 class ModelsPage {
   constructor(context) {
     const t = words.modelsPage;
     this.context = context;
+    this.sizes = new Map();
     this.undo = new Undo();
+    this.fits = new Fits(context, () => this.show());
+    this.onlyFits = h("input", {type: "checkbox", onchange: () => this.show()});
     this.here = h("ul", {class: "model-rows"});
     this.hereList = new KeptList(this.here, one => one.name, one => this.row(one));
     this.coming = h("ul", {class: "model-rows"});
@@ -45,25 +45,23 @@ class ModelsPage {
     this.awayList = new KeptList(this.away, one => one.id, one => this.awayRow(one));
     this.looking = h("p", {class: "explain", role: "status"}, t.looking);
     this.element = h("div", {class: "models-page"}, h("div", {class: "section-head"}, h("h1", {}, t.title)), h("section", {}, h("h2", {}, t.here), this.looking, this.here, h("p", {class: "explain"}, t.hereNote)), this.comingBox,
-      h("section", {}, h("h2", {}, t.away), h("p", {class: "explain"}, t.awayNote), this.away));
+      h("section", {}, h("div", {class: "section-head"}, h("h2", {}, t.away), h("label", {class: "switch"}, this.onlyFits, t.onlyFits)), h("p", {class: "explain"}, t.awayNote), this.away));
   }
 
-  /** A button that says whether a LoRA of a model trains here, by plan; `planned` is what stands for the model in that. */
-  fit(title, name, planned) {
-    const t = words.modelsPage, said = h("span", {class: "explain fit", role: "status"});
-    return [said, h("button", {type: "button", "aria-label": `${t.fit} ${title}`, onclick: doing(async () => {
-      said.textContent = t.planning;
-      const settings = settingsOfLora(this.context, name, planned), alone = await post("plan", {settings, alone: true});
-      const {plan, sentence, problems} = alone.plan?.fits === false ? await post("plan", {settings, fit: true}) : alone;
-      const isFit = plan && plan.fits !== false, amount = isFit || !plan?.fit ? plan?.bytes : plan.fit.bytes;
-      said.className = `judged fit ${isFit ? "good" : plan?.fit ? "" : "bad"}`;
-      said.textContent = !plan ? plainSentence(sentence ?? problems?.[0]?.sentence ?? "") : (isFit ? t.fits : plan.fit ? t.fitsWith : t.fitsNot)(bytes(amount));
-    })}, t.fit)];
+  /** What is planned of a model; of one that does not fit as it is, a button looks for what would make it fit. */
+  fit(name, title = "", planned = "") {
+    const found = plannedFits.get(name), said = h("span", {class: found ? fitClass(found) : "explain fit"}, found ? fitText(found) : words.modelsPage.planning, found?.whole ? h("span", {class: "explain"}, ` ${wholeText(found)}`) : null);
+    if (found?.kind !== "unsure") return said;
+    said.append(" ", h("button", {type: "button", class: "link", "aria-label": `${words.fitTitle}: ${title}`, onclick: doing(async () => {
+      said.textContent = words.seeking;
+      await this.fits.seek(name, planned);
+    })}, words.fitTitle));
+    return said;
   }
 
-  row(one) {
+  row({fit, ...one}) {
     const t = words.modelsPage, kind = one.program ? t.ofProgram(one.program) : t.kinds[one.kind] ?? "", canGo = one.kind === "hub" || one.name.startsWith("models/");
-    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.name)), h("span", {class: "explain number"}, [kind, bytes(one.bytes)].filter(Boolean).join(" · ")), ...this.fit(one.title, one.name, one.name),
+    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.name)), h("span", {class: "explain number"}, [familyName(one.family), kind, bytes(one.bytes)].filter(Boolean).join(" · ")), this.fit(one.name),
       h("a", {class: "button", href: `#/new?model=${named(one.name)}`, "aria-label": `${t.train}: ${one.title}`}, t.train),
       canGo ? h("button", {type: "button", "aria-label": `${t.remove}: ${one.title}`, onclick: doing(() => this.remove(one))}, t.remove) : null);
   }
@@ -79,21 +77,33 @@ class ModelsPage {
   }
 
   awayRow(one) {
-    const size = h("span", {class: "explain number"});
+    const size = h("span", {}, this.sizes.get(one.id) ?? "");
     const look = h("button", {type: "button", "aria-label": `${words.howLarge}: ${one.id}`, onclick: doing(async () => {
       const amount = await post("models/size", {name: one.id});
-      size.textContent = words.modelSize(bytes(amount.bytes), bytes(amount.missing_bytes));
+      this.sizes.set(one.id, ` · ${words.modelSize(bytes(amount.bytes), bytes(amount.missing_bytes))}`);
+      size.textContent = this.sizes.get(one.id);
     })}, words.howLarge);
-    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.id)), size, ...this.fit(one.title, one.id, one.name), look,
+    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.id)), h("span", {class: "explain number"}, familyName(one.family), size), this.fit(one.id, one.title, one.name), look,
       h("button", {type: "button", "aria-label": `${words.fetch}: ${one.id}`, onclick: doing(async () => { await post("fetches", {name: one.id}); await this.follow(); })}, words.fetch));
   }
 
   async look() {
-    const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, bytes: demo.bytes}] : [];
+    const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, family: demo.family, denoiser: "", bytes: demo.bytes}] : [];
     this.context.models = {here: [...here, ...own], published};
-    this.hereList.show([...here, ...own]);
-    this.awayList.show(published.filter(one => !here.some(model => model.name === one.id)));
     this.looking.hidden = true;
+    this.show();
+    const away = this.awayModels.map(one => ({name: one.id, planned: one.name}));
+    this.fits.look([...this.context.models.here.map(one => ({name: one.name, planned: one.name, isThorough: true, denoiser: one.denoiser})), ...away]);
+  }
+
+  /** Published models that are not here. */
+  get awayModels() { return this.context.models.published.filter(one => !this.context.models.here.some(model => model.name === one.id)); }
+
+  /** Shows models with what is planned of them; of those to download, where somebody wants that, what fits alone. */
+  show() {
+    const known = name => plannedFits.get(name) ?? null, isKept = one => !this.onlyFits.checked || ["good", "with"].includes(known(one.id)?.kind);
+    this.hereList.show(this.context.models.here.map(one => ({...one, fit: known(one.name)})));
+    this.awayList.show(this.awayModels.filter(isKept).map(one => ({...one, fit: known(one.id)})));
   }
 
   /** Downloads as they go on; when one of them has ended, models are looked for again. */
@@ -111,5 +121,5 @@ async function showModels(view) {
   view.replaceChildren(page.element);
   page.look().catch(error => say(error.message, "bad"));
   const stop = poll(() => page.follow(), 1000);
-  return () => { stop(); page.undo.leave(); };
+  return () => { stop(); page.fits.leave(); page.undo.leave(); };
 }

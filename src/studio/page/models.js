@@ -4,7 +4,7 @@
 class Models {
   /** `demo` is the one that comes with the program, or null. */
   constructor(demo) {
-    this.demo = demo ? [{name: demo.model, title: demo.title, bytes: demo.bytes}] : [];
+    this.demo = demo ? [{name: demo.model, title: demo.title, family: demo.family, bytes: demo.bytes}] : [];
     this.here = this.demo;
     this.published = [];
     this.changed = () => {};

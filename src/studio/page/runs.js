@@ -9,11 +9,11 @@ const cardWithoutFolder = run => h("li", {class: "run"}, h("div", {class: "run-w
 /** A run as a card, which stays the same element while its run goes on. */
 function runCard(run, isChosen, choose) {
   if (run.has_folder === false) return cardWithoutFolder(run);
-  const picture = h("div", {class: "card-picture"}), state = h("span", {}), facts = h("span", {class: "explain number"}), left = h("span", {class: "explain number left"}), noted = h("span", {class: "explain noted"}), problem = h("span", {class: "problem"});
+  const picture = h("div", {class: "card-picture"}), state = h("span", {}), facts = h("span", {class: "explain number"}), left = h("span", {class: "explain number left"}), tags = h("span", {class: "run-tags"}), noted = h("span", {class: "explain noted"}), problem = h("span", {class: "problem"});
   const bar = h("i", {}), meter = h("div", {class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": run.name}, bar);
   const box = h("input", {type: "checkbox", checked: isChosen, "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
   const card = h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: `${root}runs/${named(run.name)}/`}, picture,
-    h("div", {class: "run-words"}, h("strong", {}, run.name), state, facts, left, noted, problem, meter)));
+    h("div", {class: "run-words"}, h("strong", {}, run.name), state, facts, left, tags, noted, problem, meter)));
   card.update = now => {
     const isOver = hasRunEnded(now), total = now.state === "training" ? now.steps : now.total, done = now.state === "training" ? now.step : now.done, share = total > 0 && !isOver ? Math.min(1, done / total) : null;
     const preview = now.preview ? `${root}runs/${named(now.name)}/previews/0/${now.preview[0]}/${now.preview[1]}` : "";
@@ -21,8 +21,9 @@ function runCard(run, isChosen, choose) {
     picture.dataset.src = preview;
     state.className = `state ${now.state}`;
     state.textContent = stateTitles[now.state] ?? now.state;
-    facts.textContent = [now.step > 0 ? words.step(now.step, now.steps ?? 0) : "", now.loss === null || now.loss === undefined ? "" : words.loss(number(now.loss, 3))].filter(Boolean).join(" · ");
+    facts.textContent = [now.gpu === null || isOver ? "" : words.onGpu(now.gpu), now.step > 0 ? words.step(now.step, now.steps ?? 0) : "", now.loss === null || now.loss === undefined ? "" : words.loss(number(now.loss, 3))].filter(Boolean).join(" · ");
     left.textContent = now.seconds_left > 0 && !isOver ? words.left(duration(now.seconds_left)) : "";
+    tags.replaceChildren(...now.tags.map(tag => h("span", {class: "run-tag"}, tag)));
     noted.textContent = now.notes.split("\n")[0];
     problem.textContent = now.state === "failed" ? plainSentence(now.sentence) : "";
     meter.hidden = share === null;
@@ -70,8 +71,12 @@ class Waiting {
     this.pause.textContent = isPaused ? words.go : words.pause;
     this.note.hidden = !isPaused;
     put(this.atOnce, String(atOnce));
-    const starts = startsOf(waiting, going, isPaused || atOnce > 1);
-    this.list.show(waiting.map((job, i) => ({...job, starts: starts[i], before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
+    const starts = new Map();  // of those that have a GPU of their own by that
+    for (const gpu of new Set(waiting.map(job => job.gpu))) {
+      const those = waiting.filter(job => job.gpu === gpu), times = startsOf(those, going.filter(run => gpu === null || run.gpu === gpu), isPaused || (gpu === null && atOnce > 1));
+      those.forEach((job, i) => starts.set(job.id, times[i]));
+    }
+    this.list.show(waiting.map((job, i) => ({...job, starts: starts.get(job.id), before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
   }
 
   row(job) {
@@ -92,21 +97,21 @@ class Waiting {
 
   /** How long it is, as it was planned, and when it is its turn. */
   facts(job) {
-    return [job.steps > 0 ? words.numSteps(job.steps) : "", job.seconds > 0 ? words.about(roughly(job.seconds)) : "", job.starts === undefined ? "" : job.starts > 0 ? words.startsIn(roughly(job.starts)) : words.startsNext].filter(Boolean).join(" · ");
+    return [job.gpu === null ? "" : words.onGpu(job.gpu), job.steps > 0 ? words.numSteps(job.steps) : "", job.seconds > 0 ? words.about(roughly(job.seconds)) : "", job.starts === undefined ? "" : job.starts > 0 ? words.startsIn(roughly(job.starts)) : words.startsNext].filter(Boolean).join(" · ");
   }
 
   /** A job that is taken out can be had back, at the end of those that wait; one that goes on with a run is asked for on its page again. */
   async remove(job) {
     const path = `queue/jobs/${named(job.id)}`, {run, text} = await get(`${path}/settings`);
     await ask("DELETE", path);
-    if (!job.resumes) this.undo.add(async () => { await post("queue/jobs", {name: run, settings: text, steps: job.steps, seconds: Math.round(job.seconds)}); await this.refresh(); }, words.wasRemoved(run));
+    if (!job.resumes) this.undo.add(async () => { await post("queue/jobs", {name: run, settings: text, steps: job.steps, seconds: Math.round(job.seconds), ...job.gpu === null ? {} : {gpu: job.gpu}}); await this.refresh(); }, words.wasRemoved(run));
   }
 
   /** Takes a job back into the form, from where it is started again. */
   async edit(job) {
     const {run, text} = await get(`queue/jobs/${named(job.id)}/settings`), prompts = typedOf(await promptsOf(text));
     await ask("DELETE", `queue/jobs/${named(job.id)}`);
-    runDraft.keep({...runDraft.read(), settings: text, preset: "", prompts, name: run});
+    runDraft.keep({...runDraft.read(), settings: text, preset: "", prompts, name: run, gpu: job.gpu === null ? "" : String(job.gpu)});
     location.hash = "#/new";
   }
 }
@@ -118,13 +123,16 @@ class RunsPage {
     this.withArchived = h("input", {type: "checkbox", onchange: () => this.refresh().catch(error => say(error.message, "bad"))});
     this.archived = h("label", {class: "switch", hidden: true}, this.withArchived, words.withArchived);
     this.search = h("input", {type: "search", hidden: true, placeholder: words.searchRuns, "aria-label": words.searchRuns, oninput: () => this.refresh().catch(error => say(error.message, "bad"))});
+    this.tag = "";
+    this.tags = h("div", {class: "chips", role: "group", "aria-label": words.runTags, hidden: true});
+    this.tagList = new KeptList(this.tags, one => one.tag, one => this.tagButton(one));
     this.undo = new Undo();
     this.waiting = new Waiting(() => this.refresh(), this.undo);
     this.grid = h("ul", {class: "runs"});
     this.list = new KeptList(this.grid, run => run.has_folder === false ? run.job : run.name, run => runCard(run, this.chosen.has(run.name), (name, is) => this.choose(name, is)));
     this.home = new Home();
     this.head = h("div", {class: "section-head"}, h("h1", {}, words.runs), h("div", {class: "actions"}, this.search, this.archived, this.compare, h("a", {class: "button primary", href: "#/new"}, words.newRun)));
-    this.element = h("div", {}, this.head, this.waiting.element, this.grid, this.home.element);
+    this.element = h("div", {}, this.head, this.waiting.element, this.tags, this.grid, this.home.element);
   }
 
   choose(name, is) {
@@ -135,9 +143,31 @@ class RunsPage {
     this.compare.href = `${root}compare/${[...this.chosen].map(named).join("/")}/`;
   }
 
+  /** A tag that shows the runs which have it, and those alone. */
+  tagButton({tag, count, isChosen}) {
+    return h("button", {type: "button", class: "chip", "aria-label": tag, "aria-pressed": String(isChosen), onclick: doing(async () => {
+      this.tag = this.tag === tag ? "" : tag;
+      await this.refresh();
+    })}, tag, h("span", {class: "explain number"}, ` ${whole(count)}`));
+  }
+
+  /** The tags that runs have, the most used first. */
+  showTags(runs) {
+    const counts = new Map();
+    for (const tag of runs.flatMap(run => run.tags)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+    if (!counts.has(this.tag)) this.tag = "";
+    this.tags.hidden = counts.size === 0;
+    this.tagList.show([...counts].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([tag, count]) => ({tag, count, isChosen: tag === this.tag})));
+  }
+
+  /** Whether a run is one of those that are sought. */
+  isSought(run, wish) { return (this.tag === "" || run.tags.includes(this.tag)) && `${run.name} ${run.notes ?? ""} ${run.tags.join(" ")}`.toLowerCase().includes(wish); }
+
   async refresh() {
     const [all, queue] = await Promise.all([get("runs"), get("queue")]), wish = this.search.value.trim().toLowerCase();
-    const isFirst = all.length === 0 && queue.jobs.length === 0, isTried = !isFirst && [...all.map(run => run.name), ...queue.jobs.map(job => job.run)].every(isDemo), runs = all.filter(run => this.withArchived.checked || !run.is_archived || !hasRunEnded(run)).filter(run => `${run.name} ${run.notes ?? ""}`.toLowerCase().includes(wish));
+    const isFirst = all.length === 0 && queue.jobs.length === 0, isTried = !isFirst && [...all.map(run => run.name), ...queue.jobs.map(job => job.run)].every(isDemo), listed = all.filter(run => this.withArchived.checked || !run.is_archived || !hasRunEnded(run));
+    this.showTags(listed);
+    const runs = listed.filter(run => this.isSought(run, wish));
     this.archived.hidden = !all.some(run => run.is_archived);
     this.search.hidden = all.length < 9;
     this.head.hidden = isFirst;

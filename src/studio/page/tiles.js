@@ -9,11 +9,11 @@ class Tiles {
     this.list = new KeptList(this.element, one => one.value, one => this.tile(one));
   }
 
-  tile({value, title, note, pictures = [], isEmpty = false}) {
+  tile({value, title, note, mark = null, pictures = [], isEmpty = false}) {
     const shots = pictures.map(src => h("img", {src, alt: "", loading: "lazy"}));
     return h("label", {class: "tile"}, h("input", {type: "radio", name: this.name, value, onchange: () => this.choose(value)}),
       shots.length > 0 ? h("span", {class: "tile-shots"}, ...shots) : isEmpty ? h("span", {class: "tile-shots"}) : null,
-      h("span", {class: "tile-words"}, h("strong", {}, title), note ? h("span", {class: "explain"}, note) : null));
+      h("span", {class: "tile-words"}, h("strong", {}, title), note ? h("span", {class: "explain"}, note) : null, mark ? h("span", {class: fitClass(mark)}, fitText(mark)) : null));
   }
 
   /** Shows tiles, of which one is chosen, or none. */

@@ -1,6 +1,18 @@
 // Every word that the studio says, in one table; each other language is a table of the same words (language.js).
 
 const english = {
+  gpu: "GPU", anyGpu: "Whichever is free", onGpu: index => `GPU ${index}`, fitGroups: ["Fit this machine", "Not planned yet", "Too large as they are"],
+  runTags: "Tags", addRunTag: "Add a tag", removeRunTag: tag => `Remove the tag "${tag}"`,
+  best: {
+    title: "Which save is best", about: "More steps are not always better: a run may begin to know its pictures by heart. Saves are ranked by what they drew and, where there is one, by their validation loss.", rank: "Rank the saves",
+    model: "Model that looks at the samples", note: "It is downloaded when it is first needed (1.7 GB; facebook/dinov2-base: 0.35 GB, without the column of prompts). Leave it empty to go by the validation loss alone.", looking: "Looking at the samples …",
+    take: step => `Take step ${step}.`, overfitting: step => `Overfitting began after step ${step}.`, save: "Save", drew: "What it drew", best: "best", overfit: "overfitted", copies: count => count === 1 ? "1 copy of a picture" : `${whole(count)} copies of pictures`, step: step => `step ${step}`, picture: (number, step) => `Sample ${number} of step ${step}`,
+    columns: {validation_loss: "Validation loss", likeness: "Like the pictures", answer: "Follows prompts", variety: "Variety", drift: "Change"},
+  },
+  publishing: {
+    open: "Publish …", title: "Publish on Hugging Face", about: "A card says what the LoRA is, with samples and how to use it. It is sent with the newest weights, with the token of HF_TOKEN or of \"hf auth login\" on this machine.", description: "What it is for", license: "License", licenseNote: "Under which others may use it.",
+    id: "Name on Hugging Face", idNote: "Your name there, a slash, and a name for the model.", isPrivate: "For me alone", make: "Make the card", send: "Publish", card: "The card", needsId: "Say the name on Hugging Face: yours, a slash, and one for the model.", working: "Making the card …", made: "The card is made. Look at it before you publish.", sent: "Published:",
+  },
   whoseSettings: "Whose settings are these?",
   captionsAs: "Captions as", captionKinds: {text: "text", tags: "tags"}, addTag: "Add a tag", removeTagOf: (tag, file) => `Remove the tag "${tag}" from ${file}`, captionOne: "Write its caption", crop: "Crop or rotate", cropOf: file => `Crop or rotate ${file}`, cropHint: "Drag over what is to stay. The picture as it was lies in the bin.", rotateLeft: "Rotate left", rotateRight: "Rotate right", shapes: {free: "Any shape", square: "Square", own: "Its own shape"}, shape: "Shape", saveCrop: "Save the picture", wasCropped: file => `${file} was changed.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} pixels stay`,
   numSteps: count => `${whole(count)} ${count === 1 ? "step" : "steps"}`,
@@ -20,7 +32,7 @@ const english = {
   saveNow: "Save now", previewNow: "Preview now", resume: "Resume", clone: "New run from this", drawWith: "Draw with it", trainMore: "Train more", moreSteps: "Steps to add", moreEpochs: "Epochs to add", goOn: "Continue", fromLora: "As a new run from its LoRA",
   fromLoraNote: "Continue goes on with the same pictures and settings. If pictures or captions were changed, take a new run: it begins from what was learned.",
   noVisits: "Losses of single pictures are not logged yet.", nothingStandsOut: visits => `After ${whole(visits)} looks at pictures none is learned much worse than the others, and none is known by heart.`, standOut: visits => `By ${whole(visits)} looks at pictures: those that were learned worse than others (wrong captions, damaged pictures and such from elsewhere are among them), and those that are known by heart.`, learnedBadly: percent => `Learned badly: loss ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `Known by heart: loss ${percent} %`,
-  tabs: {samples: "Samples", overview: "Overview", pictures: "Pictures", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
+  tabs: {samples: "Samples", overview: "Overview", best: "Best save", pictures: "Pictures", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
   archive: "Archive", unarchive: "Unarchive", withArchived: "Show archived", compare: count => `Compare ${count} runs`, compareWith: name => `Choose ${name} to compare`,
   change: name => `Change ${name}`,
   notes: "Notes", notesNote: "What you want to remember of this run", renameTo: "A new name for the run", files: "Files", log: "Log",
@@ -80,12 +92,12 @@ const english = {
   },
   modelsPage: {
     remove: "Delete", removeSure: title => `Delete ${title} from the cache of the hub? It can be downloaded again.`, wasRemoved: title => `${title} was deleted.`, ofProgram: name => `in the folder of ${name}`, kinds: {folder: "folder", file: "one file", hub: "cache of a hub"},
-    fit: "Does it fit?", planning: "Planning …", fits: amount => `A LoRA fits: it needs ${amount}.`, fitsWith: amount => `A LoRA fits with settings that save memory: ${amount}.`, fitsNot: amount => `A LoRA does not fit: it needs ${amount}.`,
+    onlyFits: "Only what fits", wholeFits: amount => `All its weights train too: ${amount}.`, wholeNot: amount => `All its weights do not: they need ${amount}.`, fitsUnsure: amount => `As it is, a LoRA needs ${amount}, more than there is.`, planning: "Planning …", fits: amount => `A LoRA fits: it needs ${amount}.`, fitsWith: amount => `A LoRA fits with settings that save memory: ${amount}.`, fitsNot: amount => `A LoRA does not fit: it needs ${amount}.`,
     title: "Models", here: "On this machine", looking: "Looking for models …", hereNote: "In models/ of the workspace, in the caches of hubs, and in the folders of ComfyUI and other programs.", train: "Train on it", coming: "Downloads", away: "To download",
     awayNote: "From Hugging Face, into its cache. Some ask you to accept a license on their page first.",
   },
   drawing: {
-    search: "Search drawings",
+    ofOthers: "Other models", search: "Search drawings",
     title: "Drawing", base: "Model from run", otherModel: "Files or Hugging Face id", model: "Model", modelNote: "Folders, files or a name, with commas between.", loras: "LoRAs", addLora: "Add a LoRA …",
     noLoras: "No LoRA yet", lorasNote: "What runs saved, and what lies in loras/ of the workspace.", strengthOf: name => `Strength of ${name}`, apart: "One at a time",
     prompts: "Prompts", promptsNote: "One a line. Flags behind a prompt count, as in prompt files: -\u2060-w 512 -\u2060-h 512.", negative: "Negative prompt", negativeNote: "What to steer away from, with guidance above 1.",

@@ -1,6 +1,18 @@
 // The words of the studio in German; names of options and groups are those that the first form and the common settings show.
 
 const german = {
+  gpu: "GPU", anyGpu: "Die gerade frei ist", onGpu: index => `GPU ${index}`, fitGroups: ["Passen auf diesen Rechner", "Noch nicht geplant", "Zu groß, so wie sie sind"],
+  runTags: "Schlagwörter", addRunTag: "Schlagwort hinzufügen", removeRunTag: tag => `Das Schlagwort „${tag}“ entfernen`,
+  best: {
+    title: "Welcher Stand der beste ist", about: "Mehr Schritte sind nicht immer besser: Ein Lauf kann anfangen, seine Bilder auswendig zu kennen. Gespeicherte Stände werden danach geordnet, was sie zeichneten, und, wo es ihn gibt, nach dem Validierungsverlust.", rank: "Stände ordnen",
+    model: "Modell, das die Proben ansieht", note: "Es wird heruntergeladen, wenn es zuerst gebraucht wird (1,7 GB; facebook/dinov2-base: 0,35 GB, ohne die Spalte der Prompts). Leer: allein nach dem Validierungsverlust.", looking: "Die Proben werden angesehen …",
+    take: step => `Nimm Schritt ${step}.`, overfitting: step => `Nach Schritt ${step} begann die Überanpassung.`, save: "Stand", drew: "Was er zeichnete", best: "der beste", overfit: "überangepasst", copies: count => count === 1 ? "1 Kopie eines Bildes" : `${whole(count)} Kopien von Bildern`, step: step => `Schritt ${step}`, picture: (number, step) => `Probe ${number} von Schritt ${step}`,
+    columns: {validation_loss: "Validierungsverlust", likeness: "Wie die Bilder", answer: "Folgt Prompts", variety: "Vielfalt", drift: "Änderung"},
+  },
+  publishing: {
+    open: "Veröffentlichen …", title: "Auf Hugging Face veröffentlichen", about: "Eine Karte sagt, was die LoRA ist, mit Proben und wie man sie benutzt. Sie wird mit den neuesten Gewichten gesendet, mit dem Token aus HF_TOKEN oder aus „hf auth login“ auf diesem Rechner.", description: "Wofür sie ist", license: "Lizenz", licenseNote: "Unter der andere sie benutzen dürfen.",
+    id: "Name auf Hugging Face", idNote: "Dein Name dort, ein Schrägstrich und ein Name für das Modell.", isPrivate: "Nur für mich", make: "Karte anlegen", send: "Veröffentlichen", card: "Die Karte", needsId: "Nenne den Namen auf Hugging Face: deinen, einen Schrägstrich und einen für das Modell.", working: "Die Karte wird angelegt …", made: "Die Karte ist angelegt. Sieh sie an, bevor du veröffentlichst.", sent: "Veröffentlicht:",
+  },
   whoseSettings: "Wessen Einstellungen sind das?",
   captionsAs: "Beschreibungen als", captionKinds: {text: "Text", tags: "Tags"}, addTag: "Tag hinzufügen", removeTagOf: (tag, file) => `Tag „${tag}“ von ${file} entfernen`, captionOne: "Ihre Beschreibung schreiben", crop: "Zuschneiden oder drehen", cropOf: file => `${file} zuschneiden oder drehen`, cropHint: "Ziehe über das, was bleiben soll. Das Bild, wie es war, liegt im Papierkorb.", rotateLeft: "Nach links drehen", rotateRight: "Nach rechts drehen", shapes: {free: "Beliebig", square: "Quadrat", own: "Eigene Form"}, shape: "Form", saveCrop: "Bild speichern", wasCropped: file => `${file} wurde geändert.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} Pixel bleiben`,
   numSteps: count => `${whole(count)} ${count === 1 ? "Schritt" : "Schritte"}`,
@@ -20,7 +32,7 @@ const german = {
   saveNow: "Jetzt speichern", previewNow: "Jetzt Vorschau", resume: "Fortsetzen", clone: "Neuer Lauf hieraus", drawWith: "Damit zeichnen", trainMore: "Weiter trainieren", moreSteps: "Weitere Schritte", moreEpochs: "Weitere Epochen", goOn: "Weiter", fromLora: "Als neuer Lauf aus seiner LoRA",
   fromLoraNote: "„Weiter“ trainiert mit denselben Bildern und Einstellungen. Wurden Bilder oder Beschreibungen geändert, nimm einen neuen Lauf: er beginnt mit dem Gelernten.",
   noVisits: "Verluste einzelner Bilder sind noch nicht aufgezeichnet.", nothingStandsOut: visits => `Nach ${whole(visits)} Blicken auf Bilder ist keines viel schlechter gelernt als die anderen, und keines auswendig.`, standOut: visits => `Nach ${whole(visits)} Blicken auf Bilder: die schlechter gelernten (falsche Beschreibungen, beschädigte und fremde Bilder sind darunter) und die auswendig bekannten.`, learnedBadly: percent => `Schlecht gelernt: Verlust ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `Auswendig bekannt: Verlust ${percent} %`,
-  tabs: {samples: "Proben", overview: "Überblick", pictures: "Bilder", files: "Dateien", log: "Protokoll", settings: "Einstellungen"}, tabsOf: "Teile des Laufs", notify: "Melden, wenn er endet", willNotify: "Der Browser meldet, wenn er endet.", allSettings: "Auch Standardwerte zeigen", noFiles: "Noch nichts gespeichert.", noLog: "Es wurde nichts ausgegeben, oder der Lauf wurde nicht hier gestartet.", rename: "Umbenennen", bin: "In den Papierkorb",
+  tabs: {samples: "Proben", overview: "Überblick", best: "Bester Stand", pictures: "Bilder", files: "Dateien", log: "Protokoll", settings: "Einstellungen"}, tabsOf: "Teile des Laufs", notify: "Melden, wenn er endet", willNotify: "Der Browser meldet, wenn er endet.", allSettings: "Auch Standardwerte zeigen", noFiles: "Noch nichts gespeichert.", noLog: "Es wurde nichts ausgegeben, oder der Lauf wurde nicht hier gestartet.", rename: "Umbenennen", bin: "In den Papierkorb",
   archive: "Archivieren", unarchive: "Aus dem Archiv holen", withArchived: "Archivierte zeigen", compare: count => `${count} Läufe vergleichen`, compareWith: name => `${name} zum Vergleich wählen`,
   change: name => `${name} ändern`,
   notes: "Notizen", notesNote: "Was du dir zu diesem Lauf merken willst", renameTo: "Ein neuer Name für den Lauf", files: "Dateien", log: "Protokoll",
@@ -80,12 +92,12 @@ const german = {
   },
   modelsPage: {
     remove: "Löschen", removeSure: title => `${title} aus dem Zwischenspeicher löschen? Es kann wieder heruntergeladen werden.`, wasRemoved: title => `${title} wurde gelöscht.`, ofProgram: name => `im Ordner von ${name}`, kinds: {folder: "Ordner", file: "eine Datei", hub: "Zwischenspeicher"},
-    fit: "Passt es?", planning: "Wird geplant …", fits: amount => `Eine LoRA passt: sie braucht ${amount}.`, fitsWith: amount => `Eine LoRA passt mit Einstellungen, die Speicher sparen: ${amount}.`, fitsNot: amount => `Eine LoRA passt nicht: sie braucht ${amount}.`,
+    onlyFits: "Nur was passt", wholeFits: amount => `Auch alle seine Gewichte lassen sich trainieren: ${amount}.`, wholeNot: amount => `Alle seine Gewichte nicht: Sie brauchen ${amount}.`, fitsUnsure: amount => `So, wie es ist, braucht eine LoRA ${amount}, mehr als da ist.`, planning: "Wird geplant …", fits: amount => `Eine LoRA passt: sie braucht ${amount}.`, fitsWith: amount => `Eine LoRA passt mit Einstellungen, die Speicher sparen: ${amount}.`, fitsNot: amount => `Eine LoRA passt nicht: sie braucht ${amount}.`,
     title: "Modelle", here: "Auf diesem Rechner", looking: "Modelle werden gesucht …", hereNote: "In models/ des Arbeitsordners, in den Zwischenspeichern der Modellseiten und in den Ordnern von ComfyUI und anderen Programmen.", train: "Damit trainieren", coming: "Wird heruntergeladen", away: "Zum Herunterladen",
     awayNote: "Von Hugging Face, in dessen Zwischenspeicher. Bei manchen ist dort zuerst eine Lizenz anzunehmen.",
   },
   drawing: {
-    search: "Zeichnungen suchen",
+    ofOthers: "Andere Modelle", search: "Zeichnungen suchen",
     title: "Zeichnen", base: "Modell von Lauf", otherModel: "Dateien oder Hugging-Face-ID", model: "Modell", modelNote: "Ordner, Dateien oder ein Name, durch Kommas getrennt.", loras: "LoRAs", addLora: "Eine LoRA hinzufügen …",
     noLoras: "Noch keine LoRA", lorasNote: "Was Läufe gespeichert haben, und was in loras/ des Arbeitsordners liegt.", strengthOf: name => `Stärke von ${name}`, apart: "Jede einzeln",
     prompts: "Prompts", promptsNote: "Einer je Zeile. Angaben hinter einem Prompt zählen, wie in Prompt-Dateien: -\u2060-w 512 -\u2060-h 512.", negative: "Negativer Prompt", negativeNote: "Was vermieden werden soll, bei Führung über 1.",

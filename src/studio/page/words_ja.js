@@ -1,6 +1,18 @@
 // The words of the studio in Japanese; names of options and groups are those that the first form and the common settings show.
 
 const japanese = {
+  gpu: "GPU", anyGpu: "空いているもの", onGpu: index => `GPU ${index}`, fitGroups: ["このマシンで学習できます", "まだ計算していません", "そのままでは大きすぎます"],
+  runTags: "タグ", addRunTag: "タグを追加", removeRunTag: tag => `タグ「${tag}」を削除`,
+  best: {
+    title: "どの保存が最良か", about: "ステップが多いほど良いとは限りません。画像を丸暗記し始めることがあります。保存されたものを、描いた画像と、あれば検証損失で順位付けします。", rank: "順位を付ける",
+    model: "サンプルを見るモデル", note: "初めて必要になったときにダウンロードします（1.7 GB。facebook/dinov2-base は 0.35 GB で、プロンプトの列はありません）。空なら検証損失だけで決めます。", looking: "サンプルを見ています …",
+    take: step => `ステップ ${step} を使ってください。`, overfitting: step => `ステップ ${step} の後に過学習が始まりました。`, save: "保存", drew: "描いたもの", best: "最良", overfit: "過学習", copies: count => `画像の複製 ${whole(count)} 枚`, step: step => `ステップ ${step}`, picture: (number, step) => `ステップ ${step} のサンプル ${number}`,
+    columns: {validation_loss: "検証損失", likeness: "画像との類似", answer: "プロンプトへの忠実さ", variety: "多様さ", drift: "変化"},
+  },
+  publishing: {
+    open: "公開 …", title: "Hugging Face で公開", about: "カードには LoRA の説明、サンプル、使い方が書かれます。このマシンの HF_TOKEN または「hf auth login」のトークンで、最新の重みとともに送られます。", description: "用途", license: "ライセンス", licenseNote: "他の人が使うときの条件です。",
+    id: "Hugging Face での名前", idNote: "あなたの名前、スラッシュ、モデルの名前。", isPrivate: "自分だけに公開", make: "カードを作る", send: "公開する", card: "カード", needsId: "Hugging Face での名前を書いてください。あなたの名前、スラッシュ、モデルの名前です。", working: "カードを作っています …", made: "カードができました。公開の前に確かめてください。", sent: "公開しました：",
+  },
   whoseSettings: "どのプログラムの設定ですか？",
   captionsAs: "キャプションの表示", captionKinds: {text: "文章", tags: "タグ"}, addTag: "タグを追加", removeTagOf: (tag, file) => `${file} からタグ「${tag}」を外す`, captionOne: "キャプションを書く", crop: "切り抜き・回転", cropOf: file => `${file} の切り抜き・回転`, cropHint: "残す部分をドラッグで囲みます。元の画像はごみ箱に入ります。", rotateLeft: "左に回転", rotateRight: "右に回転", shapes: {free: "自由", square: "正方形", own: "元の比率"}, shape: "形", saveCrop: "画像を保存", wasCropped: file => `${file} を変更しました。`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} ピクセルが残ります`,
   numSteps: count => `${whole(count)} ステップ`,
@@ -20,7 +32,7 @@ const japanese = {
   saveNow: "今すぐ保存", previewNow: "今すぐプレビュー", resume: "再開", clone: "これをもとに新しい学習", drawWith: "これで描く", trainMore: "さらに学習", moreSteps: "追加するステップ", moreEpochs: "追加するエポック", goOn: "続ける", fromLora: "この LoRA から新しい学習",
   fromLoraNote: "「続ける」は同じ画像と設定で続けます。画像や説明文を変えた場合は新しい学習にしてください。学んだ内容から始まります。",
   noVisits: "画像ごとの損失はまだ記録されていません。", nothingStandsOut: visits => `画像を${whole(visits)}回見た結果、他より大きく劣るものも、丸暗記されたものもありません。`, standOut: visits => `画像を${whole(visits)}回見た結果、他よりうまく学べていないもの（誤った説明文、壊れた画像、別の種類の画像など）と、丸暗記されたものです。`, learnedBadly: percent => `学べていない：損失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `丸暗記：損失 ${percent} %`,
-  tabs: {samples: "サンプル", overview: "概要", pictures: "画像", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",
+  tabs: {samples: "サンプル", overview: "概要", best: "最良の保存", pictures: "画像", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",
   archive: "アーカイブ", unarchive: "アーカイブから戻す", withArchived: "アーカイブも表示", compare: count => `${count} 件の学習を比較`, compareWith: name => `${name} を比較に選ぶ`,
   change: name => `${name} を変更`,
   notes: "メモ", notesNote: "この学習について覚えておきたいこと", renameTo: "学習の新しい名前", files: "ファイル", log: "ログ",
@@ -80,12 +92,12 @@ const japanese = {
   },
   modelsPage: {
     remove: "削除", removeSure: title => `${title} をハブのキャッシュから削除しますか？再度ダウンロードできます。`, wasRemoved: title => `${title} を削除しました。`, ofProgram: name => `${name} のフォルダー内`, kinds: {folder: "フォルダー", file: "単一ファイル", hub: "ハブのキャッシュ"},
-    fit: "収まりますか？", planning: "計画中 …", fits: amount => `LoRA は収まります：必要 ${amount}。`, fitsWith: amount => `メモリを減らす設定なら LoRA は収まります：${amount}。`, fitsNot: amount => `LoRA は収まりません：必要 ${amount}。`,
+    onlyFits: "学習できるものだけ", wholeFits: amount => `すべての重みも学習できます：${amount}。`, wholeNot: amount => `すべての重みは学習できません：${amount} 必要です。`, fitsUnsure: amount => `そのままでは LoRA に ${amount} 必要で、足りません。`, planning: "計画中 …", fits: amount => `LoRA は収まります：必要 ${amount}。`, fitsWith: amount => `メモリを減らす設定なら LoRA は収まります：${amount}。`, fitsNot: amount => `LoRA は収まりません：必要 ${amount}。`,
     title: "モデル", here: "このマシンにあるもの", looking: "モデルを探しています …", hereNote: "作業フォルダーの models/、モデルサイトのキャッシュ、ComfyUI などほかのプログラムのフォルダー。", train: "これを学習", coming: "ダウンロード中", away: "ダウンロードできるもの",
     awayNote: "Hugging Face から、そのキャッシュへ。先にページでライセンスへの同意が必要なものがあります。",
   },
   drawing: {
-    search: "描画を検索",
+    ofOthers: "その他のモデル", search: "描画を検索",
     title: "描画", base: "学習のモデル", otherModel: "ファイルまたは Hugging Face の ID", model: "モデル", modelNote: "フォルダー、ファイルまたは名前。コンマで区切ります。", loras: "LoRA", addLora: "LoRA を追加 …",
     noLoras: "LoRA はまだありません", lorasNote: "学習が保存したものと、作業フォルダーの loras/ にあるもの。", strengthOf: name => `${name} の強さ`, apart: "1 つずつ",
     prompts: "プロンプト", promptsNote: "1 行に 1 つ。プロンプトの後の指定はプロンプトファイルと同じく有効です：-\u2060-w 512 -\u2060-h 512。", negative: "ネガティブプロンプト", negativeNote: "避けたいもの。ガイダンスが 1 より大きいとき有効です。",

@@ -1,6 +1,18 @@
 // The words of the studio in Chinese (simplified); names of options and groups are those that the first form and the common settings show.
 
 const chinese = {
+  gpu: "GPU", anyGpu: "任意空闲的", onGpu: index => `GPU ${index}`, fitGroups: ["本机可以训练", "尚未估算", "按现有设置太大"],
+  runTags: "标签", addRunTag: "添加标签", removeRunTag: tag => `移除标签“${tag}”`,
+  best: {
+    title: "哪个存档最好", about: "步数并非越多越好：训练可能开始死记图片。存档按它们画出的图片排名，如有验证损失也会参考。", rank: "给存档排名",
+    model: "查看样图的模型", note: "第一次需要时下载（1.7 GB；facebook/dinov2-base 为 0.35 GB，没有提示词一列）。留空则只按验证损失。", looking: "正在查看样图 …",
+    take: step => `请用第 ${step} 步。`, overfitting: step => `第 ${step} 步之后开始过拟合。`, save: "存档", drew: "画出的图片", best: "最好", overfit: "过拟合", copies: count => `${whole(count)} 张图片的复制`, step: step => `第 ${step} 步`, picture: (number, step) => `第 ${step} 步的样图 ${number}`,
+    columns: {validation_loss: "验证损失", likeness: "与图片相似", answer: "符合提示词", variety: "多样性", drift: "变化"},
+  },
+  publishing: {
+    open: "发布 …", title: "发布到 Hugging Face", about: "卡片说明这个 LoRA 是什么，附样图和用法。它与最新的权重一起，用本机 HF_TOKEN 或“hf auth login”的令牌发送。", description: "用途", license: "许可证", licenseNote: "他人使用时遵循的条件。",
+    id: "Hugging Face 上的名称", idNote: "你在那里的名字、斜杠和模型名称。", isPrivate: "仅自己可见", make: "生成卡片", send: "发布", card: "卡片", needsId: "请填写 Hugging Face 上的名称：你的名字、斜杠和模型名称。", working: "正在生成卡片 …", made: "卡片已生成，发布前请查看。", sent: "已发布：",
+  },
   whoseSettings: "这是哪个程序的设置？",
   captionsAs: "标注显示为", captionKinds: {text: "文字", tags: "标签"}, addTag: "添加标签", removeTagOf: (tag, file) => `从 ${file} 移除标签“${tag}”`, captionOne: "撰写标注", crop: "裁剪或旋转", cropOf: file => `裁剪或旋转 ${file}`, cropHint: "拖动选出要保留的部分。原图会放进回收站。", rotateLeft: "向左旋转", rotateRight: "向右旋转", shapes: {free: "任意形状", square: "正方形", own: "原比例"}, shape: "形状", saveCrop: "保存图片", wasCropped: file => `${file} 已更改。`, areaOf: (width, height) => `保留 ${whole(width)} × ${whole(height)} 像素`,
   numSteps: count => `${whole(count)} 步`,
@@ -20,7 +32,7 @@ const chinese = {
   saveNow: "立即保存", previewNow: "立即预览", resume: "继续", clone: "以此新建训练", drawWith: "用它绘图", trainMore: "继续训练更多", moreSteps: "增加步数", moreEpochs: "增加轮数", goOn: "继续", fromLora: "从它的 LoRA 新建训练",
   fromLoraNote: "“继续”使用相同的图片和设置。如果图片或描述有改动，请新建训练：它从已学到的内容开始。",
   noVisits: "尚未记录单张图片的损失。", nothingStandsOut: visits => `看过图片 ${whole(visits)} 次后，没有明显学得更差的图片，也没有被死记的图片。`, standOut: visits => `看过图片 ${whole(visits)} 次后：学得比其他差的图片（描述错误、损坏或混入的图片多在其中），以及被死记的图片。`, learnedBadly: percent => `学得不好：损失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `已死记：损失 ${percent} %`,
-  tabs: {samples: "样图", overview: "概览", pictures: "图片", files: "文件", log: "日志", settings: "设置"}, tabsOf: "训练的各部分", notify: "结束时通知我", willNotify: "结束时浏览器会通知你。", allSettings: "也显示默认值", noFiles: "尚未保存任何文件。", noLog: "没有输出，或者不是在这里启动的。", rename: "重命名", bin: "移到回收站",
+  tabs: {samples: "样图", overview: "概览", best: "最好的存档", pictures: "图片", files: "文件", log: "日志", settings: "设置"}, tabsOf: "训练的各部分", notify: "结束时通知我", willNotify: "结束时浏览器会通知你。", allSettings: "也显示默认值", noFiles: "尚未保存任何文件。", noLog: "没有输出，或者不是在这里启动的。", rename: "重命名", bin: "移到回收站",
   archive: "归档", unarchive: "取消归档", withArchived: "显示已归档", compare: count => `比较 ${count} 个训练`, compareWith: name => `选择 ${name} 进行比较`,
   change: name => `更改 ${name}`,
   notes: "笔记", notesNote: "关于这次训练想记住的内容", renameTo: "训练的新名称", files: "文件", log: "日志",
@@ -80,12 +92,12 @@ const chinese = {
   },
   modelsPage: {
     remove: "删除", removeSure: title => `从缓存中删除 ${title}？可以重新下载。`, wasRemoved: title => `${title} 已删除。`, ofProgram: name => `在 ${name} 的文件夹中`, kinds: {folder: "文件夹", file: "单个文件", hub: "模型库缓存"},
-    fit: "放得下吗？", planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
+    onlyFits: "只看可以训练的", wholeFits: amount => `也可以训练全部权重：${amount}。`, wholeNot: amount => `无法训练全部权重：需要 ${amount}。`, fitsUnsure: amount => `按现有设置，LoRA 需要 ${amount}，超出可用内存。`, planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
     title: "模型", here: "在这台电脑上", looking: "正在查找模型 …", hereNote: "位于工作区的 models/、各模型站点的缓存，以及 ComfyUI 等程序的文件夹中。", train: "用它训练", coming: "正在下载", away: "可供下载",
     awayNote: "从 Hugging Face 下载到它的缓存。有些需要先在其页面上接受许可协议。",
   },
   drawing: {
-    search: "搜索绘图",
+    ofOthers: "其他模型", search: "搜索绘图",
     title: "绘图", base: "采用训练的模型", otherModel: "文件或 Hugging Face id", model: "模型", modelNote: "文件夹、文件或名称，用逗号分隔。", loras: "LoRA", addLora: "添加 LoRA …",
     noLoras: "还没有 LoRA", lorasNote: "训练保存的，以及工作区 loras/ 中的。", strengthOf: name => `${name} 的强度`, apart: "逐个使用",
     prompts: "提示词", promptsNote: "每行一个。提示词后的参数有效，与提示词文件相同：-\u2060-w 512 -\u2060-h 512。", negative: "反向提示词", negativeNote: "要避开的内容，引导大于 1 时有效。",
