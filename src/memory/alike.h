@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-// Beside a dry run: what is said of blocks that are alike.
 namespace burnish::memory {
 
 /// Holds what bodies of blocks are known to take; no_bodies makes one that knows nothing yet.

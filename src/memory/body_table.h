@@ -23,6 +23,7 @@ struct BodyTable {
   struct KnownBlock {
     std::string alike;                ///< the same for blocks that are alike
     std::vector<at::Tensor> trained;  ///< tensors that take gradients
+    int64_t num_in_graph = 0;         ///< runs of it whose backward is to come, where something of it trains
   };
 
   std::shared_ptr<Books> books;

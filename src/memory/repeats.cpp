@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Storage.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -62,8 +63,13 @@ struct Outside {
 class Repeated final : public torch::autograd::Node {
  public:
   Repeated(std::shared_ptr<BodyTable> table, nn::Block& block, BodyInputs inputs, std::string key)
-      : table_(std::move(table)), block_(block), inputs_(std::move(inputs)), key_(std::move(key)) {}
-  ~Repeated() override { free_kept(); }
+      : table_(std::move(table)), block_(block), inputs_(std::move(inputs)), key_(std::move(key)) {
+    ++table_->blocks.at(&block_).num_in_graph;
+  }
+  ~Repeated() override {
+    if (!is_done_) --table_->blocks.at(&block_).num_in_graph;
+    free_kept();
+  }
   Repeated(const Repeated&) = delete;
   Repeated& operator=(const Repeated&) = delete;
 
@@ -118,7 +124,7 @@ class OfOutput final : public torch::autograd::Node {
 
 void Repeated::drop(size_t output) {
   try {
-    if (!graph && is_done_) return;
+    if (!table_->is_exact || (!graph && is_done_)) return;
     if (!graph) make_graph();
     graph->outputs[output] = {};
     key_ += fmt::format("\nwithout {}", output);
@@ -257,6 +263,7 @@ variable_list Repeated::again(const BodyBackward& known, variable_list&& gradien
 
 variable_list Repeated::apply(variable_list&& gradients) {
   is_done_ = true;
+  --table_->blocks.at(&block_).num_in_graph;
   books().places.current();  // this block's backward is what goes on, also for nodes that are made in it
   const auto key = key_of(gradients);
   auto known = table_->known->backwards.find(key);
@@ -395,10 +402,19 @@ void Repeats::know(nn::Block& block, const TrainedTensors& trained) {
 
 bool Repeats::is_exact() const { return table_->is_exact; }
 
+/// Refuses a block that a graph runs twice: what trains in it gets the sum of its gradients then, once the last of them is there.
+static void check_only_run(const BodyTable::KnownBlock& block, BodyTable& table) {
+  const bool has_own_graph = torch::autograd::get_current_node() != nullptr;  // it is run again in backward
+  if (!at::GradMode::is_enabled() || has_own_graph || block.trained.empty() || block.num_in_graph == 0) return;
+  table.is_exact = false;
+  throw NotRepeatable("a block that trains is run more than once before backward");
+}
+
 nn::Tensors Repeats::run(nn::Block& block, const nn::Tensors& inputs) {
   const auto known = table_->blocks.find(&block);
   const bool is_counted = std::ranges::all_of(inputs, [](const auto& input) { return !input.defined() || input.is_meta(); });
   if (known == table_->blocks.end() || !is_counted || table_->books->again || table_->books->listener != nullptr) return block.body(inputs);
+  check_only_run(known->second, *table_);
   Asked asked{.block = block, .inputs = inputs};
   asked.key = fmt::format("{}\n{} {}{}", known->second.alike, at::GradMode::is_enabled(), Circumstances().text(), pattern_of(inputs));
   const auto forward = table_->known->forwards.find(asked.key);
