@@ -67,7 +67,7 @@ class Repeated final : public torch::autograd::Node {
     ++table_->blocks.at(&block_).num_in_graph;
   }
   ~Repeated() override {
-    if (!is_done_) --table_->blocks.at(&block_).num_in_graph;
+    if (!fate_.is_done) --table_->blocks.at(&block_).num_in_graph;
     free_kept();
   }
   Repeated(const Repeated&) = delete;
@@ -88,6 +88,8 @@ class Repeated final : public torch::autograd::Node {
  private:
   Books& books() const { return *table_->books; }
   void free_kept();
+  void drop_really(const std::string& key, size_t output);
+  void drop_again(const std::vector<Move>& moves);
   std::string key_of(const variable_list& gradients) const;
   void make_graph();
   variable_list really(const std::string& key, variable_list&& gradients);
@@ -101,7 +103,12 @@ class Repeated final : public torch::autograd::Node {
   BodyInputs inputs_;
   std::string key_;
   Circumstances circumstances_ = {};
-  bool is_done_ = false;
+  /// What has happened to it.
+  struct Fate {
+    bool is_done = false;
+    std::set<size_t> without = {};  ///< outputs that nobody has any longer
+  };
+  Fate fate_ = {};
 };
 
 /// Is the node of one output of a body, which ends with it.
@@ -124,18 +131,46 @@ class OfOutput final : public torch::autograd::Node {
 
 void Repeated::drop(size_t output) {
   try {
-    if (!table_->is_exact || (!graph && is_done_)) return;
-    if (!graph) make_graph();
-    graph->outputs[output] = {};
-    key_ += fmt::format("\nwithout {}", output);
+    if (!table_->is_exact || (!graph && fate_.is_done)) return;
+    const auto key = fmt::format("{}\nwithout {}", key_, output);
+    const auto known = table_->known->drops.find(key);
+    if (!graph && known != table_->known->drops.end()) {
+      drop_again(known->second);
+    } else {
+      if (!graph) make_graph();
+      drop_really(key, output);
+    }
+    fate_.without.insert(output);
+    key_ = key;
   } catch (const std::exception&) {  // a graph may end where nothing can be run
     table_->is_exact = false;
   }
 }
 
+void Repeated::drop_really(const std::string& key, size_t output) {
+  auto& script = *graph->script;
+  script.moves.clear();
+  {
+    const Listening listening(books(), script);
+    graph->outputs[output] = {};
+  }
+  if (script.is_whole && !fate_.is_done) table_->known->drops.try_emplace(key, script.moves);
+}
+
+void Repeated::drop_again(const std::vector<Move>& moves) {
+  for (const auto& [does, of] : moves) {
+    const auto number = static_cast<size_t>(of);
+    if (does == Move::Does::free) books().free(numbers[number]);
+    else if (does == Move::Does::drop_input) held.inputs.erase(number);
+    else if (does == Move::Does::drop_output) held.outputs.erase(number);
+  }
+}
+
 void Repeated::free_kept() {
   if (graph || !forward) return;
-  for (auto own : forward->kept) books().free(numbers[own]);
+  for (auto own : forward->kept) {
+    if (!is_freed(own)) books().free(numbers[own]);
+  }
   forward.reset();
 }
 
@@ -163,6 +198,8 @@ void Repeated::make_graph() {
   for (const auto& output : forward->outputs) {
     if (output.in == In::own) alive.push_back(output.which);
   }
+  const auto is_gone = [&](size_t own) { return is_freed(own); };  // with an output that nobody has
+  std::erase_if(alive, is_gone);
   graph->script->begin_after(numbers.empty() ? 0 : numbers.front(), numbers.size(), alive);
   std::vector<c10::Storage> memory(inputs_.num_bytes.size());
   for (auto& [which, storage] : held.inputs) memory[which] = std::move(storage);
@@ -182,6 +219,7 @@ void Repeated::make_graph() {
       inner[i].set_data_ptr_noswap(told_of(graph->script, Move::Does::drop_output, i, std::move(outside)));
     }
   }
+  for (auto output : fate_.without) graph->outputs[output] = {};
   table_->is_exact &= *books().again == (numbers.empty() ? 0 : numbers.front()) + numbers.size();
   books().again.reset();
   held.inputs.clear();
@@ -262,7 +300,7 @@ variable_list Repeated::again(const BodyBackward& known, variable_list&& gradien
 }
 
 variable_list Repeated::apply(variable_list&& gradients) {
-  is_done_ = true;
+  fate_.is_done = true;
   --table_->blocks.at(&block_).num_in_graph;
   books().places.current();  // this block's backward is what goes on, also for nodes that are made in it
   const auto key = key_of(gradients);
