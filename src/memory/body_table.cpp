@@ -74,7 +74,9 @@ std::string pattern_of(const nn::Tensors& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     text += '|';
     if (!tensors[i].defined()) continue;
-    text += text_of(geometry_of(tensors[i]));
+    auto geometry = geometry_of(tensors[i]);
+    geometry.offset = 0;  // such as that of a block's part in what is made for all blocks: it takes nothing
+    text += text_of(geometry);
     text += fmt::format("#{}{}", numbers[i], tensors[i].requires_grad() ? "g" : "");
   }
   return text;
