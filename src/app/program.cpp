@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "app/failure.h"
 #include "app/verbs.h"
@@ -17,10 +19,13 @@
 #include "base/text.h"
 #include "memory/failure.h"
 #include "memory/heap.h"
+#include "studio/program.h"
 
 namespace burnish::app {
 
 namespace {
+
+using studio::kStandby;
 
 struct Verb {
   const char* name;
@@ -69,7 +74,22 @@ void print_markdown() {
   }
 }
 
+/// Waits, with all libraries loaded, until a line on standard input says what is asked: a list of words in JSON. Nothing where there comes
+/// none.
+std::vector<std::string> asked_later() {
+  std::string line;
+  std::getline(std::cin, line);
+  const auto words = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!words.is_array()) return {};
+  return words.get<std::vector<std::string>>();
+}
+
 void run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 1 && arguments[0] == kStandby) {
+    const auto asked = asked_later();
+    if (!asked.empty() && asked[0] != kStandby) run(asked);
+    return;
+  }
   if (arguments.size() == 2 && arguments[0] == "--help" && arguments[1] == "--names") {
     for (const auto& verb : kVerbs) print("{}\t{}\n", verb.name, verb.summary);
     return;

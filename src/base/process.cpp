@@ -112,27 +112,49 @@ std::optional<Ended> ended_process(pid_t child) {
   return ended_of(status);
 }
 
-Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes) {
-  Pipe output, errors;
-  Preparation preparation;
-  posix_spawn_file_actions_addopen(&preparation.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&preparation.actions, output.ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&preparation.actions, errors.ends[1], STDERR_FILENO);
-  const auto pid = spawn(command, preparation);
-  output.close_end(1);
-  errors.close_end(1);
+namespace {
 
+/// A process whose output is read, and whose input comes from here or from nowhere.
+class HeardProcess {
+ public:
+  HeardProcess(const Command& command, bool is_told) {
+    Preparation preparation;
+    if (is_told) posix_spawn_file_actions_adddup2(&preparation.actions, input_.ends[0], STDIN_FILENO);
+    else posix_spawn_file_actions_addopen(&preparation.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&preparation.actions, output_.ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&preparation.actions, errors_.ends[1], STDERR_FILENO);
+    pid_ = spawn(command, preparation);
+    input_.close_end(0);
+    output_.close_end(1);
+    errors_.close_end(1);
+  }
+  /// Returns whether all of it was taken.
+  bool tell(const std::string& line) {
+    const auto count = write(input_.ends[1], line.data(), line.size());
+    input_.close_end(1);
+    return count == static_cast<ssize_t>(line.size());
+  }
+  void end() const { kill(-pid_, SIGKILL); }
+  Ended wait() const { return wait_for_process(pid_); }
+  Said hear(std::chrono::milliseconds most_time, size_t most_bytes);
+
+ private:
+  Pipe input_, output_, errors_;
+  pid_t pid_ = 0;
+};
+
+Said HeardProcess::hear(std::chrono::milliseconds most_time, size_t most_bytes) {
   Said said;
   const auto deadline = std::chrono::steady_clock::now() + most_time;
-  std::array<std::pair<Pipe*, std::string*>, 2> streams{{{&output, &said.output}, {&errors, &said.errors}}};
-  while (output.ends[0] >= 0 || errors.ends[0] >= 0) {
+  std::array<std::pair<Pipe*, std::string*>, 2> streams{{{&output_, &said.output}, {&errors_, &said.errors}}};
+  while (output_.ends[0] >= 0 || errors_.ends[0] >= 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0 || said.output.size() + said.errors.size() > most_bytes) {
       said.is_whole = false;
-      kill(-pid, SIGKILL);
+      end();
       break;
     }
-    std::array<pollfd, 2> polled{{{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}};
+    std::array<pollfd, 2> polled{{{output_.ends[0], POLLIN, 0}, {errors_.ends[0], POLLIN, 0}}};
     poll(polled.data(), polled.size(), static_cast<int>(left));
     for (size_t i = 0; i < streams.size(); ++i) {
       if (polled[i].revents == 0) continue;
@@ -142,8 +164,38 @@ Said run_process(const Command& command, std::chrono::milliseconds most_time, si
       else if (count == 0 || errno != EINTR) streams[i].first->close_end(0);
     }
   }
-  said.exit_code = wait_for_process(pid).exit_code;
+  said.exit_code = wait().exit_code;
   return said;
+}
+
+}  // namespace
+
+Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes) {
+  return HeardProcess(command, /*is_told=*/false).hear(most_time, most_bytes);
+}
+
+class Standby::Heard : public HeardProcess {
+ public:
+  using HeardProcess::HeardProcess;
+};
+
+Standby::Standby(const Command& command) : heard_(std::make_unique<Heard>(command, /*is_told=*/true)) {}
+
+Standby::~Standby() {
+  if (!heard_) return;
+  heard_->end();
+  heard_->wait();
+}
+
+std::optional<Said> Standby::go_on(const std::string& line, std::chrono::milliseconds most_time, size_t most_bytes) {
+  const auto heard = std::move(heard_);
+  const auto before = std::signal(SIGPIPE, SIG_IGN);  // of one that has ended
+  const bool is_told = heard->tell(line + "\n");
+  std::signal(SIGPIPE, before);
+  if (is_told) return heard->hear(most_time, most_bytes);
+  heard->end();
+  heard->wait();
+  return std::nullopt;
 }
 
 }  // namespace burnish

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,5 +48,23 @@ struct Said {
 
 /// Runs a command to its end and returns what it printed. One that takes longer, or prints more, is killed.
 Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes);
+
+/// A process that was started ahead, and goes on when it is told to: by then it has loaded what it needs. It is told in one line on its
+/// standard input, and ends where that ends without one.
+class Standby {
+ public:
+  explicit Standby(const Command& command);
+  /// Ends it where it still waits.
+  ~Standby();
+  Standby(const Standby&) = delete;
+  Standby& operator=(const Standby&) = delete;
+
+  /// Tells it, and returns what it printed, as run_process does; nothing where it had ended. To be called once.
+  std::optional<Said> go_on(const std::string& line, std::chrono::milliseconds most_time, size_t most_bytes);
+
+ private:
+  class Heard;
+  std::unique_ptr<Heard> heard_;
+};
 
 }  // namespace burnish

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/input_error.h"
 #include "base/text.h"
@@ -16,14 +17,13 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-/// Splits at dots without dropping anything.
-Parts segments(const std::string& name) {
-  Parts parts(1);
-  for (char c : name) {
-    if (c == '.') parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
+/// Takes what is before the first dot; nothing is left of a name that has none.
+std::string_view take_segment(std::optional<std::string_view>& rest) {
+  const auto dot = rest->find('.');
+  const auto segment = rest->substr(0, dot);
+  if (dot == std::string_view::npos) rest.reset();
+  else rest->remove_prefix(dot + 1);
+  return segment;
 }
 
 /// The segments behind the wildcards of `pattern`, or nothing when `name` does not match.
@@ -31,14 +31,14 @@ std::optional<Parts> wildcards(const std::string& pattern, const std::string& na
   auto first = pattern.find("{}");
   if (first == std::string::npos) return pattern == name ? std::optional<Parts>(Parts{}) : std::nullopt;
   if (name.compare(0, first, pattern, 0, first) != 0) return std::nullopt;
-  auto p = segments(pattern), n = segments(name);
-  if (p.size() != n.size()) return std::nullopt;
   Parts found;
-  for (size_t i = 0; i < p.size(); ++i) {
-    if (p[i] == "{}") found.push_back(n[i]);
-    else if (p[i] != n[i]) return std::nullopt;
+  std::optional<std::string_view> of_pattern = pattern, of_name = name;
+  while (of_pattern && of_name) {
+    const auto segment = take_segment(of_pattern), named = take_segment(of_name);
+    if (segment == "{}") found.emplace_back(named);
+    else if (segment != named) return std::nullopt;
   }
-  return found;
+  return of_pattern || of_name ? std::nullopt : std::optional(std::move(found));
 }
 
 std::string fill(const std::string& pattern, const Parts& values) {

@@ -31,80 +31,105 @@ int64_t segment_size(int64_t num_bytes, bool is_small) {
 int64_t CachingAllocator::take(int64_t num_bytes) {
   auto size = rounded(num_bytes, kRounding);
   bool is_small = size <= kMostSmall;
-  auto block = find(size, is_small);
-  if (block == blocks_.end()) block = reserve(segment_size(size, is_small), is_small);
-  split(block, size);
-  block->second.is_free = false;
-  allocated_ += block->second.num_bytes;
-  return block->first;
+  auto number = find(size, is_small);
+  if (number == kNone) number = reserve(segment_size(size, is_small), is_small);
+  split(number, size);
+  allocated_ += blocks_[number].num_bytes;
+  return blocks_[number].address;
+}
+
+size_t CachingAllocator::add(const Block& block) {
+  if (unused_.empty()) blocks_.emplace_back();
+  const auto number = unused_.empty() ? blocks_.size() - 1 : unused_.back();
+  if (!unused_.empty()) unused_.pop_back();
+  blocks_[number] = block;
+  numbers_[block.address] = number;
+  return number;
+}
+
+void CachingAllocator::remove(size_t number) {
+  numbers_.erase(blocks_[number].address);
+  unused_.push_back(number);
+}
+
+void CachingAllocator::set_free(size_t number) {
+  auto& block = blocks_[number];
+  block.is_free = true;
+  auto& free = free_of(block);
+  const std::pair entry(block.num_bytes, block.address);
+  free.insert(std::ranges::lower_bound(free, entry), entry);
+}
+
+void CachingAllocator::set_used(size_t number) {
+  auto& block = blocks_[number];
+  block.is_free = false;
+  auto& free = free_of(block);
+  free.erase(std::ranges::lower_bound(free, std::pair(block.num_bytes, block.address)));
 }
 
 /// The smallest free block that is large enough.
-CachingAllocator::Blocks::iterator CachingAllocator::find(int64_t num_bytes, bool is_small) {
-  auto& free = free_[is_small ? 0 : 1];
-  auto found = free.lower_bound({num_bytes, -1});
-  if (found == free.end()) return blocks_.end();
-  auto block = blocks_.find(found->second);
-  free.erase(found);
-  idle_.erase(block->first);
-  return block;
+size_t CachingAllocator::find(int64_t num_bytes, bool is_small) {
+  const auto& free = free_[is_small ? 0 : 1];
+  const auto found = std::ranges::lower_bound(free, std::pair(num_bytes, int64_t{-1}));
+  if (found == free.end()) return kNone;
+  const auto number = numbers_.at(found->second);
+  set_used(number);
+  return number;
 }
 
-CachingAllocator::Blocks::iterator CachingAllocator::reserve(int64_t num_bytes, bool is_small) {
+size_t CachingAllocator::reserve(int64_t num_bytes, bool is_small) {
   if (reserved_ > limit_ - num_bytes) release();
   auto address = next_address_;
   next_address_ += num_bytes + kGap;
   reserved_ += num_bytes;
-  return blocks_.emplace(address, Block{num_bytes, address, is_small, true}).first;
+  return add({.address = address, .num_bytes = num_bytes, .is_small = is_small});
 }
 
 /// Cuts off what a block has too much, where that is worth it.
-void CachingAllocator::split(Blocks::iterator block, int64_t num_bytes) {
-  auto rest = block->second.num_bytes - num_bytes;
-  if (block->second.is_small ? rest < kRounding : rest <= kMostSmall) return;
-  auto remaining = block->second;
-  remaining.num_bytes = rest;
-  block->second.num_bytes = num_bytes;
-  auto address = block->first + num_bytes;
-  blocks_.emplace(address, remaining);
-  free_of(remaining).insert({rest, address});
+void CachingAllocator::split(size_t number, int64_t num_bytes) {
+  const auto whole = blocks_[number];
+  auto rest = whole.num_bytes - num_bytes;
+  if (whole.is_small ? rest < kRounding : rest <= kMostSmall) return;
+  const auto remaining =
+      add({.address = whole.address + num_bytes, .num_bytes = rest, .before = number, .after = whole.after, .is_small = whole.is_small});
+  if (whole.after != kNone) blocks_[whole.after].before = remaining;
+  blocks_[number].num_bytes = num_bytes;
+  blocks_[number].after = remaining;
+  set_free(remaining);
 }
 
 void CachingAllocator::free(int64_t address) {
-  auto block = blocks_.find(address);
-  if (block == blocks_.end() || block->second.is_free) throw std::logic_error("a block is freed that was not taken");
-  allocated_ -= block->second.num_bytes;
-  block->second.is_free = true;
-  auto is_mergeable = [&](Blocks::iterator other) { return other->second.is_free && other->second.segment == block->second.segment; };
-  auto drop = [&](Blocks::iterator other) { free_of(other->second).erase({other->second.num_bytes, other->first}); };
-  if (auto next = std::next(block); next != blocks_.end() && is_mergeable(next)) {
-    drop(next);
-    merge(block, next);
-  }
-  if (block != blocks_.begin() && is_mergeable(std::prev(block))) {
-    drop(std::prev(block));
-    block = merge(std::prev(block), block);
-  }
-  free_of(block->second).insert({block->second.num_bytes, block->first});
-  auto next = std::next(block);
-  bool ends_segment = next == blocks_.end() || next->second.segment != block->second.segment;
-  if (ends_segment && block->first == block->second.segment) idle_.insert(block->first);
+  const auto found = numbers_.find(address);
+  if (found == numbers_.end() || blocks_[found->second].is_free) throw std::logic_error("a block is freed that was not taken");
+  auto number = found->second;
+  allocated_ -= blocks_[number].num_bytes;
+  if (const auto after = blocks_[number].after; after != kNone && blocks_[after].is_free) number = merge(number, after);
+  if (const auto before = blocks_[number].before; before != kNone && blocks_[before].is_free) number = merge(before, number);
+  set_free(number);
 }
 
-CachingAllocator::Blocks::iterator CachingAllocator::merge(Blocks::iterator first, Blocks::iterator second) {
-  first->second.num_bytes += second->second.num_bytes;
-  blocks_.erase(second);
+/// Makes one block of two neighbours of which either may be free; what it makes is counted as used.
+size_t CachingAllocator::merge(size_t first, size_t second) {
+  for (auto number : {first, second}) {
+    if (blocks_[number].is_free) set_used(number);
+  }
+  blocks_[first].num_bytes += blocks_[second].num_bytes;
+  blocks_[first].after = blocks_[second].after;
+  if (blocks_[second].after != kNone) blocks_[blocks_[second].after].before = first;
+  remove(second);
   return first;
 }
 
 void CachingAllocator::release() {
-  for (auto address : idle_) {
-    auto block = blocks_.find(address);
-    free_of(block->second).erase({block->second.num_bytes, address});
-    reserved_ -= block->second.num_bytes;
-    blocks_.erase(block);
+  for (auto& free : free_) {
+    std::erase_if(free, [&](const auto& entry) {
+      const auto number = numbers_.at(entry.second);
+      if (!blocks_[number].is_segment()) return false;
+      reserved_ -= entry.first;
+      remove(number);
+      return true;
+    });
   }
-  idle_.clear();
 }
 
 int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end, int64_t limit) {

@@ -1,8 +1,9 @@
 #pragma once
 #include <array>
 #include <limits>
-#include <map>
-#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "memory/profile.h"
 
@@ -30,26 +31,33 @@ class CachingAllocator {
   int64_t allocated() const { return allocated_; }
 
  private:
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
   struct Block {
-    int64_t num_bytes = 0;
-    int64_t segment = 0;  ///< where the segment begins
+    int64_t address = 0, num_bytes = 0;
+    size_t before = kNone, after = kNone;  ///< neighbours in its segment
     bool is_small = false, is_free = false;
+
+    bool is_segment() const { return before == kNone && after == kNone; }
   };
-  using Blocks = std::map<int64_t, Block>;  ///< blocks by address
-  /// Free blocks of a pool, the smallest first, of equal ones the one with the lowest address.
-  using Free = std::set<std::pair<int64_t, int64_t>>;
+  /// Free blocks of a pool by size and address, the smallest first, of equal ones the one with the lowest address. They are few.
+  using Free = std::vector<std::pair<int64_t, int64_t>>;
 
   Free& free_of(const Block& block) { return free_[block.is_small ? 0 : 1]; }
-  Blocks::iterator find(int64_t num_bytes, bool is_small);
-  Blocks::iterator reserve(int64_t num_bytes, bool is_small);
-  void split(Blocks::iterator block, int64_t num_bytes);
-  Blocks::iterator merge(Blocks::iterator first, Blocks::iterator second);
+  void set_free(size_t number);
+  void set_used(size_t number);
+  size_t add(const Block& block);
+  void remove(size_t number);
+  size_t find(int64_t num_bytes, bool is_small);
+  size_t reserve(int64_t num_bytes, bool is_small);
+  void split(size_t number, int64_t num_bytes);
+  size_t merge(size_t first, size_t second);
 
   int64_t limit_;
   int64_t reserved_ = 0, allocated_ = 0, next_address_ = 0;
-  Blocks blocks_;
-  std::array<Free, 2> free_;  ///< free blocks, small ones and large ones
-  std::set<int64_t> idle_;    ///< addresses of segments that are one free block
+  std::vector<Block> blocks_;
+  std::vector<size_t> unused_;                   ///< numbers of blocks that are no more
+  std::unordered_map<int64_t, size_t> numbers_;  ///< blocks' by address
+  std::array<Free, 2> free_;                     ///< free blocks, small ones and large ones
 };
 
 /// The most that the caching allocator keeps from `begin` to before `end` when it is asked for these blocks from the first on. Segments

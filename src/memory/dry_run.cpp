@@ -13,63 +13,13 @@
 #include <utility>
 
 #include "kernels/place.h"
+#include "memory/books.h"
 #include "memory/meta_ops.h"
 #include "memory/multiplications.h"
+#include "memory/repeats.h"
 #include "nn/recomputed_values.h"
 
 namespace burnish::memory {
-
-/// Holds what is written down. Blocks outlive the dry run that they were taken in, and keep it.
-struct DryRun::Books {
-  std::mutex mutex;  // operators allocate from threads of their own
-  Allocations allocations;
-  int64_t now = 0;
-  std::set<std::string> names;  ///< of places
-  std::string_view place;
-  /// Nodes of autograd are numbered in the order in which forward makes them: the last number of a watched block, its first, and the place
-  /// that its backward is.
-  std::map<uint64_t, std::pair<uint64_t, std::string_view>> nodes;
-  std::string_view last_backward = kBackward;
-  bool traces = false, records = false;
-  std::vector<RecomputablePart> parts;
-
-  static constexpr std::string_view kBackward = "backward";
-
-  std::string_view named(const std::string& name) { return *names.insert(name).first; }
-
-  /// Returns in backward the block that made the node which is at work; a block that is run again has nodes that came later.
-  std::string_view current() {
-    auto node = torch::autograd::get_current_node();
-    if (node == nullptr) return place;
-    auto found = nodes.lower_bound(node->sequence_nr());
-    if (found != nodes.end()) last_backward = found->second.first <= node->sequence_nr() ? found->second.second : kBackward;
-    return last_backward;
-  }
-};
-
-namespace {
-
-/// Holds what a storage on the meta device holds in place of numbers.
-struct Held {
-  std::shared_ptr<void> books;
-  size_t number;
-  void (*free)(void* books, size_t number);
-};
-
-void free_held(void* context) {
-  auto* held = static_cast<Held*>(context);
-  held->free(held->books.get(), held->number);
-  delete held;
-}
-
-/// Finds the entry of a tensor whose memory was counted; null for others.
-const Held* held_by(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.is_meta()) return nullptr;
-  const auto& data = tensor.storage().data_ptr();
-  return data.get_deleter() == &free_held ? static_cast<const Held*>(data.get_context()) : nullptr;
-}
-
-}  // namespace
 
 /// Takes the place of libtorch's allocator for the meta device, which gives out nothing and counts nothing.
 class DryRun::Counting final : public c10::Allocator {
@@ -77,20 +27,12 @@ class DryRun::Counting final : public c10::Allocator {
   c10::DataPtr allocate(size_t num_bytes) override {
     auto books = current_;
     if (books == nullptr || kernels::place_of(c10::Device(c10::kMeta)).is_meta()) return {nullptr, c10::Device(c10::kMeta)};
-    std::lock_guard lock(books->mutex);
-    auto& list = books->allocations;
-    list.push_back(
-        {.num_bytes = static_cast<int64_t>(num_bytes), .taken = books->now++, .place = books->current(), .is_recorded = books->records});
-    return {nullptr, new Held{books, list.size() - 1, &free_block}, &free_held, c10::Device(c10::kMeta)};
+    if (books->again) return data_of(books, (*books->again)++);
+    const auto number = books->take(static_cast<int64_t>(num_bytes));
+    return data_of(std::move(books), number);
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* /*to*/, const void* /*from*/, size_t /*count*/) const override {}
-
-  static void free_block(void* context, size_t number) {
-    auto& books = *static_cast<Books*>(context);
-    std::lock_guard lock(books.mutex);
-    books.allocations[number].freed = books.now++;
-  }
 
   /// The one in use for as long as the program runs, since storages keep it to grow by.
   static Counting& installed() {
@@ -126,7 +68,7 @@ class DryRun::OnPaper final : public Recorder {
 /// While a block runs, writes down its parts.
 class DryRun::Tracer final : public nn::Keeper {
  public:
-  Tracer(const DryRun::Books& books, std::string block) : books_(books), block_(std::move(block)) {}
+  Tracer(const Books& books, std::string block) : books_(books), block_(std::move(block)) {}
 
   std::optional<nn::Tensors> kept(const nn::Tensors& inputs, const nn::Compute& compute) override {
     auto call = num_calls_++;
@@ -153,13 +95,13 @@ class DryRun::Tracer final : public nn::Keeper {
   std::set<size_t> numbers_of(const nn::Tensors& tensors) const {
     std::set<size_t> numbers;
     for (const auto& tensor : tensors) {
-      auto* held = held_by(tensor);
-      if (held != nullptr && held->books.get() == &books_) numbers.insert(held->number);
+      if (!tensor.defined() || !tensor.is_meta()) continue;
+      if (auto number = number_in(tensor.storage(), books_)) numbers.insert(*number);
     }
     return numbers;
   }
 
-  const DryRun::Books& books_;
+  const Books& books_;
   std::string block_;
   Multiplications multiplications_;
   size_t num_calls_ = 0;
@@ -173,12 +115,13 @@ class DryRun::Watch final : public nn::BlockRunner {
 
   nn::Tensors run(nn::Block& block, const nn::Tensors& inputs) override {
     auto first = at::sequence_number::peek();
-    auto before = std::exchange(books_->place, books_->named("forward, " + name_));
+    auto before = std::exchange(books_->places.now, books_->places.named("forward, " + name_));
     auto self = std::exchange(block.runner, inner_);
     auto outputs = books_->traces && at::GradMode::is_enabled() ? traced(block, inputs) : block.run(inputs);
     block.runner = self;
-    books_->place = before;
-    if (auto end = at::sequence_number::peek(); end > first) books_->nodes[end - 1] = {first, books_->named("backward, " + name_)};
+    books_->places.now = before;
+    if (auto end = at::sequence_number::peek(); end > first)
+      books_->places.nodes[end - 1] = {first, books_->places.named("backward, " + name_)};
     return outputs;
   }
 
@@ -210,13 +153,21 @@ DryRun::DryRun(c10::Device stands_for) : books_(std::make_shared<Books>()) {
 }
 
 DryRun::~DryRun() {
+  repeats_.reset();
   Counting::installed().current_ = nullptr;
   stand_in().reset();
 }
 
-void DryRun::enter(const std::string& place) { books_->place = books_->named(place); }
+void DryRun::enter(const std::string& place) { books_->places.now = books_->places.named(place); }
 
-void DryRun::watch(nn::Block& block, const std::string& name) { block.runner = std::make_shared<Watch>(books_, name, block.runner); }
+void DryRun::watch(nn::Block& block, const std::string& name, const TrainedTensors& trained) {
+  block.runner = std::make_shared<Watch>(books_, name, block.runner);
+  if (repeats_) repeats_->know(block, trained);
+}
+
+void DryRun::repeat(std::shared_ptr<KnownBodies> known) { repeats_ = std::make_unique<Repeats>(books_, std::move(known)); }
+
+bool DryRun::is_exact() const { return !repeats_ || repeats_->is_exact(); }
 
 const Allocations& DryRun::allocations() const { return books_->allocations; }
 
@@ -227,9 +178,8 @@ void DryRun::trace() { books_->traces = true; }
 const std::vector<RecomputablePart>& DryRun::parts() const { return books_->parts; }
 
 std::optional<size_t> DryRun::number_of(const at::Tensor& tensor) const {
-  auto* held = held_by(tensor);
-  if (held == nullptr || held->books != books_) return std::nullopt;
-  return held->number;
+  if (!tensor.defined() || !tensor.is_meta()) return std::nullopt;
+  return number_in(tensor.storage(), *books_);
 }
 
 int64_t DryRun::now() const { return books_->now; }

@@ -1,24 +1,19 @@
 #pragma once
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "memory/alike.h"
 #include "memory/profile.h"
+#include "memory/recomputable_part.h"
 #include "memory/recorder.h"
 #include "nn/block.h"
 
 namespace burnish::memory {
 
-/// A part of forward that backward can compute again: a watched block, or values of nn::recomputed inside of it.
-struct RecomputablePart {
-  std::string block;
-  std::optional<size_t> call = {};  ///< the call of nn::recomputed in the block, by number; none: the block
-  size_t first = 0, end = 0;        ///< the blocks of memory taken in it
-  std::set<size_t> inputs = {}, outputs = {};
-  double multiplications = 0;  ///< multiplications of products, convolutions and attention
-};
+struct Books;
+class Repeats;
 
 /// While it lives, tensors on the meta device stand for tensors of another device, and what is taken of its memory is written down: a real
 /// step on tensors without numbers tells what the step takes. One lives at a time.
@@ -33,8 +28,16 @@ class DryRun {
 
   /// Names what goes on from here on.
   void enter(const std::string& place);
-  /// Names what `block` takes after it, forward and in backward. Whatever runs the block goes on doing so.
-  void watch(nn::Block& block, const std::string& name);
+  /// Names what `block` takes after it, forward and in backward. Whatever runs the block goes on doing so. `trained` are all tensors in it
+  /// that take gradients, by their names in the block: blocks that are alike have alike ones, in one order.
+  void watch(nn::Block& block, const std::string& name, const TrainedTensors& trained = {});
+
+  /// Has bodies of watched blocks that are alike gone through once, from here on: what that took is written down again for the others
+  /// (memory/repeats.h), and for those of further dry runs that stand for the same device and are given the same `known`. Not for a trace.
+  void repeat(std::shared_ptr<KnownBodies> known);
+  /// Tells whether what was written down again is what those blocks would have taken, as far as that shows: where it does not, a dry run
+  /// that repeats nothing is needed. True where nothing is repeated.
+  bool is_exact() const;
 
   /// Begins a trace: from here on watched blocks keep all that autograd keeps, as if nothing were computed again, and each run of theirs
   /// with gradients is written down with the values in it.
@@ -52,12 +55,12 @@ class DryRun {
   int64_t now() const;
 
  private:
-  struct Books;
   class Counting;
   class OnPaper;
   class Watch;
   class Tracer;
   std::shared_ptr<Books> books_;
+  std::unique_ptr<Repeats> repeats_;  ///< null where each block is gone through
 };
 
 }  // namespace burnish::memory

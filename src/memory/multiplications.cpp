@@ -10,11 +10,6 @@ namespace burnish::memory {
 
 namespace {
 
-double& count_of_thread() {
-  thread_local double count = 0;
-  return count;
-}
-
 /// Multiplications of an operator that is about to run, by the shapes that it is called with; 0 for all that does few for each number that
 /// it reads, and for operators that call one of these.
 double multiplications_of(const at::RecordFunction& function) {
@@ -43,20 +38,25 @@ double multiplications_of(const at::RecordFunction& function) {
 }
 
 std::unique_ptr<at::ObserverContext> add_multiplications(const at::RecordFunction& function) {
-  count_of_thread() += multiplications_of(function);
+  Multiplications::of_thread() += multiplications_of(function);
   return nullptr;
 }
 
 }  // namespace
 
+double& Multiplications::of_thread() {
+  thread_local double count = 0;
+  return count;
+}
+
 Multiplications::Multiplications()
     : callback_(at::addThreadLocalCallback(
           at::RecordFunctionCallback(&add_multiplications).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {
-  count_of_thread() = 0;
+  Multiplications::of_thread() = 0;
 }
 
 Multiplications::~Multiplications() { at::removeCallback(callback_); }
 
-double Multiplications::so_far() const { return count_of_thread(); }
+double Multiplications::so_far() const { return Multiplications::of_thread(); }
 
 }  // namespace burnish::memory

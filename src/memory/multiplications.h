@@ -13,6 +13,8 @@ class Multiplications {
   Multiplications& operator=(const Multiplications&) = delete;
 
   double so_far() const;
+  /// The count of this thread, which may be written to: what is known without being called is added, and what is called once more is not.
+  static double& of_thread();
 
  private:
   uint64_t callback_;

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "nn/body_stand_in.h"
 #include "nn/delta_strength.h"
 
 namespace burnish::memory {
@@ -27,7 +28,7 @@ struct Catch : torch::autograd::Function<Catch> {
 };
 
 nn::Tensors run_inner(nn::BlockRunner* inner, nn::Block& block, const nn::Tensors& inputs) {
-  return inner ? inner->run(block, inputs) : block.body(inputs);
+  return inner ? inner->run(block, inputs) : nn::body_of(block, inputs);
 }
 
 /// Says where a block's inputs wait outside of autograd.

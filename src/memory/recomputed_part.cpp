@@ -2,25 +2,11 @@
 
 #include <utility>
 
-#include "nn/recomputed_values.h"
+#include "memory/keep_others.h"
 
 namespace burnish::memory {
 
 namespace {
-
-/// Keeps the values of all calls but those that are named.
-class KeepOthers final : public nn::Keeper {
- public:
-  explicit KeepOthers(const std::set<size_t>& part) : recomputed_(part) {}
-  std::optional<nn::Tensors> kept(const nn::Tensors& inputs, const nn::Compute& compute) override {
-    if (recomputed_.contains(next_++)) return std::nullopt;
-    return compute(inputs);
-  }
-
- private:
-  const std::set<size_t>& recomputed_;
-  size_t next_ = 0;
-};
 
 class KeepingRunner final : public nn::BlockRunner {
  public:

@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
 
+#include "nn/body_stand_in.h"
+
 namespace burnish::nn {
 
 Tensors with_own_nodes(const Tensors& inputs) {
@@ -16,7 +18,9 @@ Tensors Block::run(const Tensors& inputs) {
   return run_body(*this, inputs);
 }
 
-Tensors run_body(Block& block, const Tensors& inputs) { return block.body(at::GradMode::is_enabled() ? with_own_nodes(inputs) : inputs); }
+Tensors run_body(Block& block, const Tensors& inputs) {
+  return body_of(block, at::GradMode::is_enabled() ? with_own_nodes(inputs) : inputs);
+}
 
 std::vector<Block*> blocks_below(Module& root) {
   std::vector<Block*> blocks;

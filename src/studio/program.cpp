@@ -56,14 +56,31 @@ std::string Program::options_of(const std::string& verb) {
   return options_[verb] = said.output;
 }
 
+Command Program::command_of(const std::vector<std::string>& words, const std::vector<std::string>& variables) const {
+  Command command{.words = {path_}, .variables = variables_with(variables), .folder = workspace_.root()};
+  command.words.insert(command.words.end(), words.begin(), words.end());
+  return command;
+}
+
+Said Program::run_at_once(const std::vector<std::string>& words, const std::vector<std::string>& variables) {
+  std::unique_lock lock(mutex_);
+  auto standby = standby_variables_ == variables ? std::move(standby_) : nullptr;
+  lock.unlock();
+  auto said = standby ? standby->go_on(json(words).dump(), kMostTime, kMostBytes) : std::nullopt;
+  if (!said) said = run_process(command_of(words, variables), kMostTime, kMostBytes);
+  auto next = std::make_unique<Standby>(command_of({kStandby}, variables));
+  lock.lock();
+  if (!standby_ || standby_variables_ != variables) standby_ = std::move(next), standby_variables_ = variables;
+  return *said;
+}
+
 Said Program::run(const std::vector<std::string>& words, const std::vector<std::string>& variables) {
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [this] { return num_running_ < kMostAtOnce; });
   ++num_running_;
   lock.unlock();
-  Command command{.words = {path_}, .variables = variables_with(variables), .folder = workspace_.root()};
-  command.words.insert(command.words.end(), words.begin(), words.end());
-  auto said = run_process(command, kMostTime, kMostBytes);
+  // Only plans are asked again and again, as somebody types.
+  auto said = words.front() == "plan" ? run_at_once(words, variables) : run_process(command_of(words, variables), kMostTime, kMostBytes);
   lock.lock();
   --num_running_;
   freed_.notify_one();

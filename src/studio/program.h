@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,8 +13,12 @@
 
 namespace burnish::studio {
 
+/// The program's only word where it is to be told by a line on its standard input what it is asked (base/process.h, Standby).
+inline constexpr const char* kStandby = "--standby";
+
 /// The program itself, which answers what needs a model or a dataset to be opened: as a process of its own, which may fail, or take too
 /// much memory, without harm to the studio. Two answer at once; others wait.
+/// Once something was planned, a process stands by for the next plan, with the libraries loaded that take longer than most plans.
 class Program {
  public:
   /// `path` is that of the program. The workspace must outlive it.
@@ -34,6 +39,10 @@ class Program {
   nlohmann::json plan(const std::string& settings, const std::string& option, const std::vector<std::string>& variables = {});
 
  private:
+  Command command_of(const std::vector<std::string>& words, const std::vector<std::string>& variables) const;
+  /// Runs a command by the process that stands by, where there is one, and has another stand by.
+  Said run_at_once(const std::vector<std::string>& words, const std::vector<std::string>& variables);
+
   const Workspace& workspace_;
   std::string path_;
   bool trusts_settings_;
@@ -42,6 +51,8 @@ class Program {
   int num_running_ = 0;
   int64_t num_drafts_ = 0;
   std::map<std::string, std::string> options_;  ///< by verb
+  std::unique_ptr<Standby> standby_;            ///< null where none stands by
+  std::vector<std::string> standby_variables_;  ///< the further variables that it was started with, which hold for its plan
 };
 
 /// Returns the variables of this process with others ("NAME=value") in place of those that have their names.

@@ -78,3 +78,28 @@ TEST(Process, ThatIsNotThereIsNamed) {
     EXPECT_THAT(error.what(), HasSubstr("no-such-program cannot be started: No such file or directory"));
   }
 }
+
+TEST(Standby, GoesOnWhenItIsTold) {
+  Standby waiting({.words = {"sh", "-c", "read -r line; echo \"heard $line\"; echo err >&2; exit 3"}});
+  const auto said = waiting.go_on("go on", 10s, kMost);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->output, "heard go on\n");
+  EXPECT_EQ(said->errors, "err\n");
+  EXPECT_EQ(said->exit_code, 3);
+}
+
+TEST(Standby, SaysNothingWhereItHasEnded) {
+  const auto file = testing::TempDir() + "/standby_ended";
+  std::filesystem::remove(file);
+  Standby ended({.words = {"sh", "-c", "exec <&-; : > " + file}});
+  while (!std::filesystem::exists(file)) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(ended.go_on("go on", 10s, kMost));
+}
+
+TEST(Standby, IsEndedWhereNobodyTellsIt) {
+  const auto file = testing::TempDir() + "/standby_told";
+  std::filesystem::remove(file);
+  { const Standby waiting({.words = {"sh", "-c", "read -r line; : > " + file}}); }
+  EXPECT_FALSE(std::filesystem::exists(file));
+}

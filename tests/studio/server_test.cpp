@@ -170,6 +170,15 @@ TEST_F(StudioTest, AsksTheProgramWhatARunTakes) {
   for (const auto& entry : fs::directory_iterator(root() / "queue")) EXPECT_NE(entry.path().extension(), ".toml") << "no draft is left";
 }
 
+TEST_F(StudioTest, HasTheProgramStandByForTheNextPlan) {
+  const json answer{{"exit_code", 0}, {"plan", json::parse(kPlan)}, {"pace", nullptr}};
+  const auto told = program().parent_path() / "told";
+  EXPECT_EQ(ask("/api/plan", json{{"settings", "a = 1"}}), answer);
+  EXPECT_FALSE(fs::exists(told)) << "the first was started for it";
+  EXPECT_EQ(ask("/api/plan", json{{"settings", "a = 2"}, {"fit", true}}), answer);
+  EXPECT_THAT(text_of(told), HasSubstr(R"(["plan","--json","--fit","--config")"));
+}
+
 TEST_F(StudioTest, IsClosedFromItsPage) {
   EXPECT_EQ(ask("/api/studio/close", json::object())["status"], 400) << "with its runs or without?";
   EXPECT_EQ(client()

@@ -34,15 +34,19 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 }
 
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
-/// else was said in $MORE; `plan` says what kPlan holds, and keeps which GPU it sees in `plan.gpu`; `import` takes every file that holds
-/// "=" for settings; `models` brings a model in no time, or, of "slow/...", not before it is stopped; of `data` they are shell commands as
-/// well, which find the dataset in $1; `caption` and `mask` keep their settings beside the script, and go on while a file `hold` is there;
-/// `card` keeps them too, and writes one; so does `best`, which then says {"saves", "take": 30}; `doctor` says {"advice": ["a note"]}.
+/// else was said in $MORE; `plan` says what kPlan holds, and what stood by for it keeps in `told` what it was told; `import` takes every
+/// file that holds "=" for settings; `models` brings a model in no time, or, of "slow/...", not before it is stopped; of `data` they are
+/// shell commands as well, which find the dataset in $1; `caption` and `mask` keep their settings beside the script, and go on while a file
+/// `hold` is there; `card` keeps them too, and writes one; so does `best`, which then says {"saves", "take": 30}; `doctor` says
+/// {"advice": ["a note"]}.
 class Workplace : public testing::Test {
  protected:
   Workplace() {
     std::ofstream(program())
-        << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo \"$CUDA_VISIBLE_DEVICES\" > \"$(dirname \"$0\")/plan.gpu\"; echo '" << kPlan
+        << "#!/bin/sh\nif [ \"$1\" = --standby ]; then read -r LINE || exit 0; echo \"$LINE\" >> \"$(dirname \"$0\")/told\"; set -- plan; "
+           "fi\n"
+           "if [ \"$1\" = plan ]; then echo \"$CUDA_VISIBLE_DEVICES\" > \"$(dirname \"$0\")/plan.gpu\"; echo '"
+        << kPlan
         << "'; exit 0; fi\n"
            "case $1 in caption|mask) D=$(dirname \"$0\"); cp \"$3\" \"$D/$1.toml\"; echo \"$1 1/2\" >&2; trap 'exit 130' INT\n"
            "  while [ -e \"$D/hold\" ]; do sleep 0.05; done; exit 0;; esac\n"

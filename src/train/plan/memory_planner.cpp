@@ -32,13 +32,14 @@ int64_t library_bytes(const Settings& settings) {
 /// The plan of a run, with what is decided for it.
 class Planning {
  public:
-  Planning(const Settings& settings, const OpenFiles& files, const NamedBytes& program)
+  Planning(const Settings& settings, const OpenFiles& files, const NamedBytes& program, std::shared_ptr<memory::KnownBodies> known)
       : limits_(limits_of(settings)),
         device_(settings.model.options.device),
         library_bytes_(library_bytes(settings)),
         settings_(on_meta(settings)),
         files_(files),
-        program_(program) {}
+        program_(program),
+        known_(std::move(known)) {}
 
   /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
   MemoryPlan plan(bool is_tight) const {
@@ -61,7 +62,7 @@ class Planning {
   MemoryPlan rehearsed(const KeptForBackward& kept) const {
     auto of_tensors = limits_.of(device_);
     if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
-    auto plan = rehearse(settings_, kept, device_, of_tensors, files_);
+    auto plan = rehearse(settings_, kept, device_, of_tensors, files_, known_);
     plan.library_bytes = library_bytes_;
     plan.host.insert(plan.host.begin(), program_);
     return plan;
@@ -137,16 +138,18 @@ class Planning {
   const Settings settings_;
   const OpenFiles& files_;
   const NamedBytes& program_;
+  std::shared_ptr<memory::KnownBodies> known_;
 };
 
 }  // namespace
 
-Planner planner_of(const OpenFiles& files) {
+Planner planner_of(const OpenFiles& files, Bodies bodies) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
   auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
-  return [files, program, is_tight](const Settings& settings) {
+  const auto known = bodies == Bodies::alike_once ? memory::no_bodies() : nullptr;
+  return [files, program, is_tight, known](const Settings& settings) {
     const QuietLog quiet;  // the run itself says what a dry run has to say
-    auto plan = Planning(settings, files, program).plan(*is_tight);
+    auto plan = Planning(settings, files, program, known).plan(*is_tight);
     *is_tight = !plan.kept.values;
     return plan;
   };

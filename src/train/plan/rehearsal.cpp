@@ -192,8 +192,15 @@ namespace {
 
 struct Rehearsed {
   MemoryPlan plan;
-  Savings savings;  ///< where it was traced
+  Savings savings;       ///< where it was traced
+  bool is_exact = true;  ///< false where what was repeated turned out not to be the same
 };
+
+/// Tells whether bodies of blocks depend on nothing but what they show: not on norms that are kept from step to step, and not on other
+/// processes.
+bool are_by_themselves(const Settings& settings) {
+  return settings.trained.adapter.type != "dora" && settings.course.portion.num_places == 1;
+}
 
 /// Goes through what is computed ahead of training, where that pays: `live` is then the batch of a step with what is kept of it. Where it
 /// does not, the schedule computes nothing ahead. Gives the bytes of all batches.
@@ -235,11 +242,12 @@ void add_movable(MemoryPlan& plan, const Settings& settings, const Subject& subj
 }
 
 Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
-                       const OpenFiles& files, bool traces) {
+                       const OpenFiles& files, bool traces, const std::shared_ptr<memory::KnownBodies>& known) {
   const auto& [opened, listed, held_out] = files;
   if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while memory was planned");
   memory::DryRun dry(device);
   if (traces) dry.trace();
+  if (known) dry.repeat(known);
   auto subject = open_subject(settings.model, settings.trained, &opened);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
@@ -272,21 +280,35 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
   plan.mapped_bytes = bytes_mapped(subject.model->components());
   add_movable(plan, settings, subject, schedule);
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !subject.chosen.whole_components().empty());
-  return {std::move(plan), traces ? rehearsal.savings() : Savings{}};
+  return {std::move(plan), traces ? rehearsal.savings() : Savings{}, dry.is_exact()};
+}
+
+/// Nothing where blocks that seem alike are not.
+std::optional<MemoryPlan> rehearse_alike(const Settings& settings, const KeptForBackward& kept, c10::Device device,
+                                         std::optional<int64_t> limit, const OpenFiles& files,
+                                         const std::shared_ptr<memory::KnownBodies>& known) {
+  if (!known || !are_by_themselves(settings)) return std::nullopt;
+  try {
+    auto found = rehearse_run(settings, kept, device, limit, files, /*traces=*/false, known);
+    return found.is_exact ? std::optional(std::move(found.plan)) : std::nullopt;
+  } catch (const memory::NotRepeatable&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
 
 MemoryPlan rehearse(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
-                    const OpenFiles& files) {
-  auto plan = rehearse_run(settings, kept, device, limit, files, /*traces=*/false).plan;
-  plan.kept = kept;
-  return plan;
+                    const OpenFiles& files, const std::shared_ptr<memory::KnownBodies>& known) {
+  auto plan = rehearse_alike(settings, kept, device, limit, files, known);
+  if (!plan) plan = rehearse_run(settings, kept, device, limit, files, /*traces=*/false, nullptr).plan;
+  plan->kept = kept;
+  return std::move(*plan);
 }
 
 Savings rehearse_savings(Settings settings, c10::Device device, const OpenFiles& files) {
   settings.step.memory.recompute_every = 0;
-  return rehearse_run(settings, {}, device, std::nullopt, files, /*traces=*/true).savings;
+  return rehearse_run(settings, {}, device, std::nullopt, files, /*traces=*/true, nullptr).savings;
 }
 
 }  // namespace burnish::train

@@ -134,10 +134,18 @@ int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {
   return num_bytes;
 }
 
-void Rehearsal::watch_blocks(const pipeline::Stage& live) {
+void Rehearsal::watch_blocks(const Trainee& trainee) {
   auto& components = subject_.model->components();
-  for (const auto& component : pipeline::components_of(live.units)) {
-    for (const auto& [name, block] : named_blocks(components, component)) dry_.watch(*block, name);
+  std::map<std::string, const optim::NamedParameter*> trained;  // in the order of names, so that a block's stand together
+  for (const auto& parameter : trainee.optimizer->parameters()) trained.emplace(parameter.name, &parameter);
+  for (const auto& component : pipeline::components_of(trainee.live.units)) {
+    for (const auto& [name, block] : named_blocks(components, component)) {
+      const auto path = name + ".";
+      memory::TrainedTensors of_block;
+      for (auto each = trained.lower_bound(path); each != trained.end() && each->first.starts_with(path); ++each)
+        of_block.emplace_back(each->first.substr(path.size()), each->second->value);
+      dry_.watch(*block, name, of_block);
+    }
   }
 }
 
@@ -194,7 +202,7 @@ Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& sett
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
-  watch_blocks(trainee.live);
+  watch_blocks(trainee);
   return trainee;
 }
 

@@ -57,7 +57,7 @@ class Rehearsal {
                  int64_t phase);
   /// Computes what is saved, which is given.
   Snapshot save(const Trainee& trainee, const Settings& settings);
-  void watch_blocks(const pipeline::Stage& live);
+  void watch_blocks(const Trainee& trainee);
   void mark(const optim::StateList& state, memory::Kind kind);
   void mark_weights(nn::Module& module);
   /// Of the step's work, outside of what is counted of memory.

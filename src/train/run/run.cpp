@@ -173,7 +173,9 @@ std::string why_not(const std::exception& error) {
   return lines.empty() ? "of no reason that is given" : lines.front();
 }
 
-Planner planner_of(const Opened& run) { return planner_of(OpenFiles{*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}); }
+Planner planner_of(const Opened& run, Bodies bodies = Bodies::alike_once) {
+  return planner_of(OpenFiles{*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}, bodies);
+}
 
 /// Holds what is known of a run's memory before it starts.
 struct Planned {
@@ -361,7 +363,11 @@ MemoryPlan plan_memory(const Settings& settings) {
   return planner_of(run)(settings);
 }
 
-MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion) { return plan_memory(settle(with_format(options), portion)); }
+MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion, Bodies bodies) {
+  const auto settings = settle(with_format(options), portion);
+  const auto run = open_planned(settings);
+  return planner_of(run, bodies)(settings);
+}
 
 SplitPlan plan(const TrainOptions& options, const Portion& portion) {
   auto run = open_run(with_format(options), portion);

@@ -3,6 +3,7 @@
 #include "records/status.h"
 #include "train/plan/budget.h"
 #include "train/plan/fit.h"
+#include "train/plan/memory_planner.h"
 
 namespace burnish::train {
 
@@ -26,7 +27,7 @@ TrainOptions with_format(const TrainOptions& options, const dist::World& world =
 /// batch is that of the first epoch with the most latents and the longest caption.
 MemoryPlan plan_memory(const Settings& settings);
 /// Plans one of several processes; `portion` says which.
-MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion = {});
+MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion = {}, Bodies bodies = Bodies::alike_once);
 /// Says what is to be found beside a plan, each of which takes several plans more.
 struct WantedAdvice {
   bool changes = true;  ///< what each lever alone would make of it
