@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What a GPU makes of burnish, in one call of at most --minutes: tests on it, single operators beside ATen's and the memory's bandwidth, and
 steps of FLUX.1 at its full 12 billion parameters (batch 1), of SDXL (batch 4), both at 1024x1024, of Wan 2.1 1.3B (81 frames of 672x672,
-21 x 42 x 42 tokens), and of MiniMax-H3 in ComfyUI's pruned INT8 (stills of 512x512, and 22 frames of 480x832), a LoRA of rank 16, beside
-diffusers + peft where python3 imports them and has the format.
+21 x 42 x 42 tokens), of MiniMax-H3 in ComfyUI's pruned INT8 (stills of 512x512, and 22 frames of 480x832), and of LTX-2.3 in INT8 (17 frames of 512x512), a LoRA of
+rank 16, beside diffusers + peft where python3 imports them and has the format.
 
-Weights are random (24, 5, 3 and 21 GB, written once into build/bench/, of a model whose cases are asked for); speed and memory do not depend on their values. Model FLOPs leave
+Weights are random (24, 5, 3, 21 and 19 GB, written once into build/bench/, of a model whose cases are asked for); speed and memory do not depend on their values. Model FLOPs leave
 recomputation out: 2 forward costs of products with weights, 3 of attention. What fails is named in the report, and the rest goes on.
 BURNISH_TEST_DEVICE=cpu rehearses all of it with small models.
 """
@@ -26,6 +26,7 @@ from pathlib import Path
 
 import flux_folder
 import h3_folder
+import ltx_folder
 import measure
 import unet_folder
 import wan_folder
@@ -111,6 +112,15 @@ def h3(name, frames, height, width):
                    (), config.flops(tokens), data)
 
 
+def ltx(frames, height, width):
+    """LTX-2.3: clips without sound, whose latents of sound are noise."""
+    config = ltx_folder.LTX_23 if ON_GPU else ltx_folder.SMALL
+    return Subject(f"LTX-2.3, {frames} frames", "transformer", 1, lambda folder: ltx_folder.make_model(folder, config), config.num_parameters(), ltx_folder.LORA_TARGETS,
+                   ("--num_frames", frames, "--height", height, "--width", width), (),
+                   config.flops(*ltx_folder.tokens_of(frames, height, width)),
+                   lambda: wan_folder.make_clips(measure.SCRATCH / f"clips-{max(height, width)}-{frames}", 2, frames, max(height, width)))
+
+
 def folder_of_name(name):
     return measure.SCRATCH / f"{name}-{'gpu' if ON_GPU else 'rehearsal'}"
 
@@ -118,10 +128,12 @@ def folder_of_name(name):
 FLUX, SDXL, WAN = flux(), sdxl(), wan()
 H3_STILL, H3_CLIP = (h3("MiniMax-H3, a still", 1, 512, 512), h3("MiniMax-H3, 22 frames", 22, 480, 832)) if ON_GPU else (
     h3("MiniMax-H3, a still", 1, 64, 64), h3("MiniMax-H3, 22 frames", 22, 64, 64))
-SUBJECTS = (FLUX, SDXL, WAN, H3_STILL)
+LTX = ltx(17, 512, 512) if ON_GPU else ltx(9, 64, 64)
+SUBJECTS = (FLUX, SDXL, WAN, H3_STILL, LTX)
 # The most important first: what no time is left for is left out.
 CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []), (SDXL, "bf16, CUDA graphs", ["graphs"]),
          (H3_STILL, "int8 codes", ["as it lies"]), (H3_CLIP, "int8 codes, checkpointed", ["as it lies", "checkpointed"]), (H3_STILL, "int8 products", ["as it lies", "int8 products"]),
+         (LTX, "int8 codes", ["as it lies"]), (LTX, "int8 products", ["as it lies", "int8 products"]),
          (FLUX, "int8 weights", ["int8"]), (FLUX, "int8 products", ["int8", "int8 products"]), (FLUX, "int8 convrot products", ["int8_convrot", "int8 products"]),
          (FLUX, "nf4 weights", ["nf4"]), (WAN, "bf16, checkpointed", ["checkpointed"]), (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
 
