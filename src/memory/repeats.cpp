@@ -103,7 +103,7 @@ class Repeated final : public torch::autograd::Node {
   BodyInputs inputs_;
   std::string key_;
   Circumstances circumstances_ = {};
-  /// What has happened to it.
+  /// Tells what has happened to it.
   struct Fate {
     bool is_done = false;
     std::set<size_t> without = {};  ///< outputs that nobody has any longer
