@@ -116,6 +116,24 @@ bool ends_within(const BodyGraph& graph, uint64_t first_node, const std::vector<
   return knows_all;
 }
 
+std::set<size_t> reached_by(const BodyGraph& graph, const BodyInputs& inputs) {
+  std::vector<size_t> of_entry;  // the inputs that take gradients
+  for (size_t i = 0; i < inputs.takes_gradient.size(); ++i) {
+    if (inputs.takes_gradient[i]) of_entry.push_back(i);
+  }
+  std::set<const torch::autograd::Node*> seen;
+  std::set<size_t> reached;
+  auto next = graph.outputs;
+  while (!next.empty()) {
+    const auto edge = next.back();
+    next.pop_back();
+    if (edge.function == graph.entry && edge.function) reached.insert(of_entry.at(edge.input_nr));
+    if (edge.function == nullptr || edge.function == graph.entry || !seen.insert(edge.function.get()).second) continue;
+    for (const auto& further : edge.function->next_edges()) next.push_back(further);
+  }
+  return reached;
+}
+
 nn::Tensors go_back(BodyGraph& graph, const std::vector<at::Tensor>& trained, Books& books, nn::Tensors gradients, BodyBackward& written) {
   auto script = graph.script;
   std::vector<c10::Storage> storages;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "memory/body_script.h"
@@ -38,6 +39,9 @@ BodyInputs inputs_of(const nn::Tensors& inputs, std::vector<c10::Storage>& memor
 
 /// Goes through a body, with a graph of its own where gradients are on, for which `memory` is held where it is there.
 nn::Tensors go_through(nn::Block& block, const BodyInputs& inputs, std::vector<c10::Storage> memory, BodyGraph& graph);
+
+/// Finds the inputs that a graph leads to from the outputs that it still has, by number.
+std::set<size_t> reached_by(const BodyGraph& graph, const BodyInputs& inputs);
 
 /// Goes through a body's backward. `gradients` are those of `graph.outputs`. What is gone through is written down as `written`.
 nn::Tensors go_back(BodyGraph& graph, const std::vector<at::Tensor>& trained, Books& books, nn::Tensors gradients, BodyBackward& written);

@@ -54,7 +54,14 @@ struct BodyForward {
   std::vector<MadeTensor> outputs = {};
   std::vector<size_t> kept = {};               ///< blocks that its graph alone holds at the end
   std::set<size_t> held_inputs, held_outputs;  ///< those whose memory its graph holds too, numbered by storage
+  std::set<size_t> reached;                    ///< inputs that its graph leads to
   double multiplications = 0;
+};
+
+/// Says what goes with an output of a body that nobody has any longer.
+struct BodyDrop {
+  std::vector<Move> moves = {};
+  std::set<size_t> reached = {};  ///< inputs that what is left leads to
 };
 
 /// A body's backward, for gradients of one kind.

@@ -15,7 +15,7 @@ namespace burnish::memory {
 struct KnownBodies {
   std::map<std::string, std::shared_ptr<const BodyForward>> forwards = {};
   std::map<std::string, std::shared_ptr<const BodyBackward>> backwards = {};
-  std::map<std::string, std::vector<Move>> drops = {};  ///< what goes with an output that nobody has
+  std::map<std::string, BodyDrop> drops = {};
 };
 
 /// Holds the blocks of a dry run, and what is known of their bodies.

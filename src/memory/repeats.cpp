@@ -89,7 +89,8 @@ class Repeated final : public torch::autograd::Node {
   Books& books() const { return *table_->books; }
   void free_kept();
   void drop_really(const std::string& key, size_t output);
-  void drop_again(const std::vector<Move>& moves);
+  void drop_again(const BodyDrop& known);
+  void leave_all_but(const std::set<size_t>& reached);
   std::string key_of(const variable_list& gradients) const;
   void make_graph();
   variable_list really(const std::string& key, variable_list&& gradients);
@@ -103,7 +104,7 @@ class Repeated final : public torch::autograd::Node {
   BodyInputs inputs_;
   std::string key_;
   Circumstances circumstances_ = {};
-  /// What has happened to it.
+  /// Tells what has happened to it.
   struct Fate {
     bool is_done = false;
     std::set<size_t> without = {};  ///< outputs that nobody has any longer
@@ -154,16 +155,26 @@ void Repeated::drop_really(const std::string& key, size_t output) {
     const Listening listening(books(), script);
     graph->outputs[output] = {};
   }
-  if (script.is_whole && !fate_.is_done) table_->known->drops.try_emplace(key, script.moves);
+  auto reached = reached_by(*graph, inputs_);
+  leave_all_but(reached);
+  if (script.is_whole && !fate_.is_done) table_->known->drops.try_emplace(key, BodyDrop{script.moves, std::move(reached)});
 }
 
-void Repeated::drop_again(const std::vector<Move>& moves) {
-  for (const auto& [does, of] : moves) {
+/// Lets go of what made the other inputs.
+void Repeated::leave_all_but(const std::set<size_t>& reached) {
+  for (size_t i = 0; i < num_outputs(); ++i) {
+    if (!reached.contains(i)) next_edges()[i] = {};
+  }
+}
+
+void Repeated::drop_again(const BodyDrop& known) {
+  for (const auto& [does, of] : known.moves) {
     const auto number = static_cast<size_t>(of);
     if (does == Move::Does::free) books().free(numbers[number]);
     else if (does == Move::Does::drop_input) held.inputs.erase(number);
     else if (does == Move::Does::drop_output) held.outputs.erase(number);
   }
+  leave_all_but(known.reached);
 }
 
 void Repeated::free_kept() {
@@ -332,7 +343,11 @@ Outside outside_of(const nn::Tensors& outputs, const std::shared_ptr<BodyScript>
 
 /// Hangs a node behind a body's outputs that take gradients.
 void hang(const nn::Tensors& inputs, nn::Tensors& outputs, const BodyForward& forward, const nn::GraphNodePtr& node) {
-  node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  auto edges = torch::autograd::collect_next_edges(inputs);
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (!forward.reached.contains(i)) edges[i] = {};
+  }
+  node->set_next_edges(std::move(edges));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!forward.outputs[i].requires_grad) continue;
     const auto number = node->add_input_metadata(outputs[i]);
@@ -384,6 +399,7 @@ nn::Tensors first_time(const Asked& asked, const std::shared_ptr<BodyTable>& tab
   std::erase_if(forward->kept, [&](size_t own) {
     return std::ranges::any_of(forward->outputs, [&](const auto& made) { return made.in == In::own && made.which == own; });
   });
+  forward->reached = reached_by(*graph, asked.of);
   const bool has_nodes = !graph->outputs.empty();
   const bool knows_all = ends_within(*graph, first_node, table->blocks.at(&asked.block).trained);
   if (script->is_whole && knows_all && (has_nodes || forward->kept.empty())) table->known->forwards.emplace(asked.key, forward);

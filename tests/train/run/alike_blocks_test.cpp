@@ -58,12 +58,12 @@ std::vector<AlikeCase> alike_cases() {
 
 /// Published models, whose blocks are many.
 std::vector<AlikeCase> alike_published() {
-  return {
-      {"flux-dev", "--lora_rank 16 --height 512 --width 512"},
-      {"flux-dev", "--trainable_models dit --optimizer adafactor --fused_backward_pass --use_gradient_checkpointing --blocks_to_swap 38 "
+  return {{"flux-dev", "--lora_rank 16 --height 512 --width 512"},
+          {"flux-dev",
+           "--trainable_models dit --optimizer adafactor --fused_backward_pass --use_gradient_checkpointing --blocks_to_swap 38 "
            "--height 512 --width 512"},
-      {"sdxl", "--lora_rank 16 --use_gradient_checkpointing --height 512 --width 512"},
-      {"wan-t2v-1.3b", "--lora_rank 16 --height 256 --width 256 --num_frames 17"}};
+          {"sdxl", "--lora_rank 16 --use_gradient_checkpointing --height 512 --width 512"},
+          {"wan-t2v-1.3b", "--lora_rank 16 --height 256 --width 256 --num_frames 17"}};
 }
 
 }  // namespace
