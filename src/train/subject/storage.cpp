@@ -201,7 +201,7 @@ std::string storage_text(const models::Model& model, const models::Component& co
     if (!is_asked || !multiplies(component, kind, model, choice, trained)) continue;
     products += fmt::format(", multiplied in {}", code_name(kind));
     if (kind == CodeKind::int8 && !quant::has_int8_products(model_options(choice).device))
-      products += " by products of fp32: this processor has no exact ones of INT8";
+      products += " by products of fp32: this processor has none of INT8 that are exact and fast";
   }
   return fmt::format(" ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored,
                      100 * component.stored_share, how, products, component.num_kept, choice.dtype,
