@@ -51,8 +51,8 @@ bool sums_are_exact_on_cpu() {
   return exact;
 }
 
-/// Tells whether this machine multiplies INT8 numbers about as fast as fp32, or faster. Where oneDNN has no product of them ATen takes three
-/// loops, which are exact and take fifty times as long as fp32: far from the limit, so that every run decides alike.
+/// Tells whether this machine multiplies INT8 numbers about as fast as fp32, or faster. Where oneDNN has no product of them ATen takes
+/// three loops, which are exact and take fifty times as long as fp32: far from the limit, so that every run decides alike.
 bool products_are_fast_on_cpu() {
   static const bool fast = [] {
     constexpr int64_t kRows = 64, kSide = 256;

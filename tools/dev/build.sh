@@ -40,7 +40,7 @@ UNIT_SECONDS=10
 TEST_SECONDS=10
 
 # The tests without grids take so many minutes of a core.
-TEST_MINUTES=16
+TEST_MINUTES=28
 
 # missing_objects FOLDER [TARGET]: the objects that were never made. (ninja -n counts nothing where folders are looked through for new files.)
 missing_objects() {

@@ -68,7 +68,7 @@ TEST_F(Learned, WrongCaptionsSayLittleOfTheirPictures) {
                         "\"\nheight = 192\nwidth = 192\ndtype = \"fp32\"\nlora_rank = 4\ncaption_dropout = 0.5\n");
   const auto said = run_burnish("data --settings " + quoted(at("run.toml")) + " --compare_captions 4 --json");
   ASSERT_EQ(said.exit_code, 0) << said.output;
-  const auto json = nlohmann::json::parse(said.output);
+  const auto json = nlohmann::json::parse(said.output.substr(said.output.find('{')));
   EXPECT_EQ(json.at("tells_apart"), true);
   std::vector<std::string> little;
   for (const auto& sample : json.at("samples")) {
