@@ -283,7 +283,7 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
   return {std::move(plan), traces ? rehearsal.savings() : Savings{}, dry.is_exact()};
 }
 
-/// Nothing where blocks that seem alike are not.
+/// Nothing where blocks that seem alike are not, and where anything else goes wrong: the whole rehearsal says what it is, or goes through.
 std::optional<MemoryPlan> rehearse_alike(const Settings& settings, const KeptForBackward& kept, c10::Device device,
                                          std::optional<int64_t> limit, const OpenFiles& files,
                                          const std::shared_ptr<memory::KnownBodies>& known) {
@@ -291,7 +291,7 @@ std::optional<MemoryPlan> rehearse_alike(const Settings& settings, const KeptFor
   try {
     auto found = rehearse_run(settings, kept, device, limit, files, /*traces=*/false, known);
     return found.is_exact ? std::optional(std::move(found.plan)) : std::nullopt;
-  } catch (const memory::NotRepeatable&) {
+  } catch (const std::exception&) {
     return std::nullopt;
   }
 }

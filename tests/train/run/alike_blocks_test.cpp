@@ -63,6 +63,7 @@ std::vector<AlikeCase> alike_published() {
            "--trainable_models dit --optimizer adafactor --fused_backward_pass --use_gradient_checkpointing --blocks_to_swap 38 "
            "--height 512 --width 512"},
           {"sdxl", "--lora_rank 16 --use_gradient_checkpointing --height 512 --width 512"},
+          {"sdxl", "--trainable_models unet --use_gradient_checkpointing_offload --height 512 --width 512"},
           {"wan-t2v-1.3b", "--lora_rank 16 --height 256 --width 256 --num_frames 17"}};
 }
 
