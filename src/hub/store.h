@@ -29,8 +29,8 @@ class Store {
 /// A folder that holds the files by their paths, as `DIFFSYNTH_MODEL_BASE_PATH/<id>` does.
 std::unique_ptr<Store> plain_folder(std::filesystem::path folder);
 
-/// A model in the cache of huggingface_hub, or a dataset ("datasets/<author>/<name>"): `models--<author>--<model>/` with `refs/`, `blobs/`, `snapshots/` and `trees/` (its
-/// file_download.py and _tree_cache.py), which both programs read and write.
+/// A model in the cache of huggingface_hub, or a dataset ("datasets/<author>/<name>"): `models--<author>--<model>/` with `refs/`, `blobs/`,
+/// `snapshots/` and `trees/` (its file_download.py and _tree_cache.py), which both programs read and write.
 std::unique_ptr<Store> huggingface_cache(const std::filesystem::path& cache, const std::string& id, const std::string& revision);
 
 /// A model in the cache of modelscope: `models/<author>--<model>/snapshots/<revision>`, or where older releases of it have the model

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/scratch.h"
 #include "tests/hub/fake_hub.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 using namespace burnish::test;
