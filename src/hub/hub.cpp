@@ -34,6 +34,8 @@ bool is_model_id(const std::string& text) {
   return slash != text.npos && is_plain_name(text.substr(0, slash)) && is_plain_name(text.substr(slash + 1));
 }
 
+bool is_dataset_id(const std::string& id) { return id.starts_with("datasets/"); }
+
 bool is_safe_path(const std::string& path) {
   for (size_t begin = 0; begin <= path.size();) {
     auto end = std::min(path.find('/', begin), path.size());
@@ -67,7 +69,7 @@ void check_interrupt() {
 
 void Hub::refuse(const Answer& answer, const std::string& id, const std::string& path) const {
   check_interrupt();
-  const bool is_dataset = id.starts_with("datasets/");
+  const bool is_dataset = is_dataset_id(id);
   auto model = fmt::format("{}'{}'", is_dataset ? "" : "the model ", id),
        what = path.empty() ? model : fmt::format("'{}' of '{}'", path, id);
   auto status = answer.status;

@@ -55,6 +55,9 @@ void check_interrupt();
 /// Tells whether a text can be the id of a model on a hub: "author/model".
 bool is_model_id(const std::string& text);
 
+/// Tells whether a repository is a dataset, whose id here is "datasets/author/name", as Hugging Face's addresses have it.
+bool is_dataset_id(const std::string& id);
+
 /// Tells whether a path that a hub lists stays below the model's folder.
 bool is_safe_path(const std::string& path);
 

@@ -34,7 +34,7 @@ class HuggingFace : public Hub {
   std::string revision() const override { return revision_; }
 
   Listing list(const Transport& transport, const std::string& id) const override {
-    const auto kind = id.starts_with("datasets/") ? "" : "models/";
+    const auto kind = is_dataset_id(id) ? "" : "models/";
     auto answer = transport.get({endpoint_ + "/api/" + kind + id + "/revision/" + url_encoded(revision_) + "?blobs=true", token_});
     if (!answer.is_good()) refuse(answer, id, "");
     auto model = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);

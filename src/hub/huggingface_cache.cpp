@@ -102,7 +102,7 @@ class HuggingFaceCache : public Store {
 }  // namespace
 
 std::unique_ptr<Store> huggingface_cache(const fs::path& cache, const std::string& id, const std::string& revision) {
-  auto name = id.starts_with("datasets/") ? id : "models/" + id;
+  auto name = is_dataset_id(id) ? id : "models/" + id;
   for (auto slash = name.find('/'); slash != name.npos; slash = name.find('/')) name.replace(slash, 1, "--");
   return std::make_unique<HuggingFaceCache>(cache / name, revision);
 }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "base/median.h"
+
 namespace burnish::records {
 
 namespace {
@@ -20,13 +22,6 @@ struct Mean {
   void add(double value) { sum += value, ++count; }
   double value() const { return count > 0 ? sum / count : 0; }
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 /// The logarithms of losses that are to be expected, by time and step.
 class Expected {

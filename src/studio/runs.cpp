@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/input_error.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "records/previews.h"
@@ -58,10 +59,7 @@ double median_of_last(const std::vector<double>& seconds) {
   constexpr std::ptrdiff_t kMost = 101;
   std::vector<double> last(seconds.end() - std::min<std::ptrdiff_t>(kMost, std::ssize(seconds)), seconds.end());
   std::erase_if(last, [](double one) { return std::isnan(one); });
-  if (last.empty()) return 0;
-  const auto middle = last.begin() + std::ssize(last) / 2;
-  std::ranges::nth_element(last, middle);
-  return *middle;
+  return median(std::move(last));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/interrupt.h"
+#include "base/median.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "base/threads.h"
@@ -100,12 +101,6 @@ std::vector<double> losses_of_captions(const Comparison& by, int64_t number, int
     }
   }
   return sums;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 void sort_and_find_usual(ComparedCaptions& compared) {
