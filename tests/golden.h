@@ -9,12 +9,13 @@
 #include "io/key_map.h"
 #include "nn/module.h"
 #include "tests/device.h"
+#include "tests/places.h"
 #include "tests/relative_error.h"
 
 // Shared by the parity tests: golden files and relative errors.
 namespace burnish::test {
 
-inline std::string golden_path(const std::string& name) { return std::string(BURNISH_SOURCE_DIR) + "/tests/golden/" + name; }
+inline std::string golden_path(const std::string& name) { return std::string(test::kCheckout) + "/tests/golden/" + name; }
 inline io::TensorSource golden(const std::string& name) { return io::TensorSource::open({golden_path(name)}); }
 
 /// What tests/golden/digest.py keeps of a tensor: its norm and its products with eight cosine waves over its places, fp64 [9].

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.h"
+
 // The small models of tests/golden/make_NAME.py, which every grid of families takes: a new family is a row here.
 namespace burnish::test {
 
@@ -45,7 +47,7 @@ struct SmallFamily {
   }
   /// The words of a command line that name its model.
   std::vector<std::string> model_words() const {
-    const auto assets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
+    const auto assets = std::filesystem::path(test::kCheckout) / "assets/tiny-flux";
     std::vector<std::string> words{"--model", folder().string()};
     for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
     return words;
@@ -65,7 +67,7 @@ struct SmallFamily {
   }
 
  private:
-  static std::filesystem::path golden() { return std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden"; }
+  static std::filesystem::path golden() { return std::filesystem::path(test::kCheckout) / "tests/golden"; }
   static std::string quoted(const std::vector<std::string>& words) {
     std::string all;
     for (const auto& word : words) all += "'" + word + "' ";

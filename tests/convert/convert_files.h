@@ -7,6 +7,7 @@
 #include "loras/lora_file.h"
 #include "models/registry.h"
 #include "tests/golden.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 // Small models of tests/golden, and adapters on their layers.
@@ -16,17 +17,17 @@ inline const std::vector<std::string> kPipelines{"pipeline", "sdxl_pipeline", "s
 
 /// Of one of these, or of "tiny-flux" in assets/.
 inline std::string model_path(const std::string& pipeline) {
-  return pipeline == "tiny-flux" ? std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux" : golden_path(pipeline + "/model");
+  return pipeline == "tiny-flux" ? std::string(test::kCheckout) + "/assets/tiny-flux" : golden_path(pipeline + "/model");
 }
 
 inline std::unique_ptr<models::Model> open_model(const std::string& path) {
   models::ModelOptions options;
   options.dtype = at::kFloat;
   options.own = models::default_options();
-  options.tokenizer_path = std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux/tokenizer";
+  options.tokenizer_path = std::string(test::kCheckout) + "/assets/tiny-flux/tokenizer";
   auto files = models::open_model_files({{path}, "", ""});
   bool is_flux = !fs::exists(fs::path(path) / "unet");  // whose second encoder has another tokenizer
-  if (is_flux) options.tokenizer_2_path = std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux/tokenizer_2";
+  if (is_flux) options.tokenizer_2_path = std::string(test::kCheckout) + "/assets/tiny-flux/tokenizer_2";
   return models::open_model(files, options);
 }
 

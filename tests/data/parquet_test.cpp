@@ -13,6 +13,7 @@
 #include "data/tar_writer.h"
 #include "data/unpacked_parquet.h"
 #include "tests/golden.h"
+#include "tests/places.h"
 #include "tests/rows.h"
 #include "tests/scratch.h"
 
@@ -30,7 +31,7 @@ fs::path golden_parquet(const std::string& name) { return test::golden_path("dat
 class Parquet : public testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(fs::path(BURNISH_PROGRAM).parent_path() / "libburnish_parquet.so"))
+    if (!fs::exists(fs::path(test::kProgram).parent_path() / "libburnish_parquet.so"))
       GTEST_SKIP() << "this build reads no Parquet files, since pyarrow was not there: ./dev setup installs it";
     setenv("XDG_CACHE_HOME", (scratch / "cache").c_str(), 1);
   }

@@ -11,6 +11,7 @@
 #include "diffusion/discrete_process.h"
 #include "diffusion/flow_process.h"
 #include "io/safetensors.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::diffusion;
@@ -18,7 +19,7 @@ using namespace burnish::diffusion;
 namespace {
 
 const std::shared_ptr<io::SafetensorsFile>& golden_schedules() {
-  static auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/discrete.safetensors");
+  static auto file = io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/discrete.safetensors");
   return file;
 }
 

@@ -9,6 +9,7 @@
 #include "diffusion/flow_match.h"
 #include "diffusion/flow_process.h"
 #include "io/safetensors.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::diffusion;
@@ -16,7 +17,7 @@ using namespace burnish::diffusion;
 namespace {
 
 std::shared_ptr<io::SafetensorsFile> golden_flow() {
-  return io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/diffusion.safetensors");
+  return io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/diffusion.safetensors");
 }
 
 FlowSamplerConfig config_of(const std::string& kind) {
@@ -86,7 +87,7 @@ SchedulerValues unipc_file(const SchedulerValues& others) {
 }
 
 TEST(FlowSampler, UniPcEqualsDiffusers) {
-  const auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/unipc.safetensors");
+  const auto file = io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/unipc.safetensors");
   const std::map<std::string, SchedulerValues> cases{{"shift3.8", {{"flow_shift", 3.0}}},
                                                      {"shift5.27", {{"flow_shift", 5.0}}},
                                                      {"shift1.9", {}},

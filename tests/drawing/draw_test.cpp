@@ -7,6 +7,7 @@
 #include "data/resize.h"
 #include "drawing/walk.h"
 #include "tests/golden.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 
@@ -157,7 +158,7 @@ TEST_F(Draws, WithWhatIsHeldAndLeaveItLoaded) {
 }
 
 TEST_F(Draws, LoadTheRestOfADenoiserBesideThePartThatIsHeld) {
-  const std::string tokenizers = std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux/tokenizer";
+  const std::string tokenizers = std::string(test::kCheckout) + "/assets/tiny-flux/tokenizer";
   models::ModelOptions options;
   options.dtype = at::kFloat;
   options.tokenizer_path = tokenizers;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "foreign/program.h"
 #include "tests/foreign/run_options.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using foreign::Settings;
@@ -21,7 +22,7 @@ struct Published {
 };
 
 std::vector<Published> published(const std::string& program) {
-  std::ifstream file(std::string(BURNISH_SOURCE_DIR) + "/tests/foreign/published/" + program + ".txt");
+  std::ifstream file(std::string(test::kCheckout) + "/tests/foreign/published/" + program + ".txt");
   std::vector<Published> keys;
   for (std::string line; std::getline(file, line);) {
     auto equals = line.find(" = ");

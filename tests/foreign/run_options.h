@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/fields.h"
+#include "tests/places.h"
 
 namespace burnish::test {
 
@@ -33,7 +34,7 @@ struct RunOptions {
   static const std::vector<Listed>& listed() {
     static const auto options = [] {
       std::vector<Listed> options;
-      std::ifstream file(std::string(BURNISH_SOURCE_DIR) + "/docs/flags.md");
+      std::ifstream file(std::string(test::kCheckout) + "/docs/flags.md");
       bool is_train = false, is_of_datasets = false;
       for (std::string line; std::getline(file, line);) {
         if (line.starts_with("## ")) is_train = line == "## burnish train";

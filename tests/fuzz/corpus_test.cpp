@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/readers.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -10,7 +11,7 @@ namespace {
 /// Hands every input that fuzzing has kept to `reader`, whole and cut short; returns how many there are.
 template <class F>
 size_t replay(const std::string& name, F reader) {
-  auto archive = std::string(BURNISH_SOURCE_DIR) + "/tests/fuzz/corpus/" + name + ".tar";
+  auto archive = std::string(test::kCheckout) + "/tests/fuzz/corpus/" + name + ".tar";
   auto inputs = data::read_tar(archive);
   auto content = test::content(archive);
   for (const auto& input : inputs) {

@@ -13,6 +13,7 @@
 
 #include "tests/device.h"
 #include "tests/integration/program_forks.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 // Runs the built program as a user does.
@@ -33,11 +34,11 @@ struct Outcome {
 };
 
 /// Runs `burnish` with the arguments, which the shell splits. `before` goes in front of the command (ulimit, variables).
-inline Outcome run_burnish(const std::string& arguments, const std::string& before = "", const std::string& program = BURNISH_PROGRAM) {
+inline Outcome run_burnish(const std::string& arguments, const std::string& before = "", const std::string& program = test::kProgram) {
   EXPECT_TRUE(kDevice.is_cpu() || at::hasCUDA()) << "BURNISH_TEST_DEVICE names a GPU, and the program would find none";
   Scratch folder;
   auto log = folder / "output";
-  auto forked = program == BURNISH_PROGRAM ? run_forked(arguments, before, log.string()) : std::nullopt;
+  auto forked = program == test::kProgram ? run_forked(arguments, before, log.string()) : std::nullopt;
   auto command = before + " '" + program + "' " + arguments + " >'" + log.string() + "' 2>&1";
   auto status = forked ? *forked : std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(log)};
@@ -77,8 +78,8 @@ inline std::vector<std::string> logged_steps(const fs::path& run,
   return list;
 }
 
-inline const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/pipeline";
-inline const fs::path kAssets = fs::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
+inline const fs::path kGolden = fs::path(test::kCheckout) / "tests/golden/pipeline";
+inline const fs::path kAssets = fs::path(test::kCheckout) / "assets/tiny-flux";
 
 /// The model of tests/golden/make_pipeline.py.
 inline std::string golden_model() {

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.h"
+
 // Starting the program without loading libtorch each time, for tests that start it often.
 namespace burnish::test {
 
@@ -51,7 +53,7 @@ class ProgramForks {
     if (pid_ == 0) {
       ::dup2(to[0], 0);
       ::dup2(from[1], 1);
-      ::execl(BURNISH_FORKS, BURNISH_FORKS, static_cast<char*>(nullptr));
+      ::execl(test::kForks, test::kForks, static_cast<char*>(nullptr));
       ::_exit(127);
     }
     ::close(to[0]);

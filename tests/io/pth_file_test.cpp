@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/checkpoint_files.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -14,7 +15,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache";
+const std::filesystem::path kFolder = std::filesystem::path(test::kCheckout) / "tests/golden/diffsynth_cache";
 std::filesystem::path other(const std::string& name) { return kFolder / "other" / name; }
 
 std::string refusal(const std::filesystem::path& path) {

@@ -8,13 +8,14 @@
 #include "io/files.h"
 #include "models/registry.h"
 #include "tests/golden.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::models;
 
 namespace {
 
-const std::filesystem::path kGolden = std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden";
+const std::filesystem::path kGolden = std::filesystem::path(test::kCheckout) / "tests/golden";
 
 std::vector<double> values_of(const at::Tensor& tensor) {
   auto wide = tensor.to(at::kDouble);

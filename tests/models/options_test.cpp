@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "models/registry.h"
+#include "tests/places.h"
 #include "tests/small_families.h"
 
 using namespace burnish;
@@ -11,7 +12,7 @@ using namespace burnish::models;
 
 namespace {
 
-const std::filesystem::path kSource = BURNISH_SOURCE_DIR;
+const std::filesystem::path kSource = test::kCheckout;
 
 std::string refusal(const char* model, const ModelOptions& options) {
   try {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "models/registry.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kSource = BURNISH_SOURCE_DIR;
+const fs::path kSource = test::kCheckout;
 
 /// A small model of each family, as made by tests/golden/make_*.py.
 struct Tiny {

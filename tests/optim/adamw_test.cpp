@@ -13,6 +13,7 @@
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
 #include "optim/rounding.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::optim;
@@ -21,7 +22,9 @@ namespace {
 
 constexpr int kNumParameters = 5, kNumSteps = 20;
 
-std::shared_ptr<io::SafetensorsFile> golden() { return io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/optim.safetensors"); }
+std::shared_ptr<io::SafetensorsFile> golden() {
+  return io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/optim.safetensors");
+}
 
 double relative(const at::Tensor& actual, const at::Tensor& expected) {
   return ((actual - expected).norm() / expected.norm()).item<double>();

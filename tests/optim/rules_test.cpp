@@ -13,6 +13,7 @@
 #include "optim/averaged.h"
 #include "optim/optimizer.h"
 #include "tests/device.h"
+#include "tests/places.h"
 #include "tests/scalar_reads.h"
 
 using namespace burnish;
@@ -53,7 +54,7 @@ const std::vector<Case> kCases = {
 };
 
 std::shared_ptr<io::SafetensorsFile> golden(const std::string& name) {
-  return io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/" + name + ".safetensors");
+  return io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/" + name + ".safetensors");
 }
 
 double relative(const at::Tensor& actual, const at::Tensor& expected) {

@@ -12,6 +12,7 @@
 #include "optim/gradients.h"
 #include "optim/lr_schedule.h"
 #include "tests/device.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::optim;
@@ -46,7 +47,7 @@ ScheduleOptions schedule(const std::string& name, int64_t warmup, int64_t max_st
 }  // namespace
 
 TEST(Gradients, ClippingEqualsTorch) {
-  const auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/optim.safetensors");
+  const auto file = io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/optim.safetensors");
   const double expected = file->tensor("clip.norm").item<float>();
   for (const std::string max_norm : {"0.5", "1000.0"}) {
     const ParameterList list = with_gradients(*file);
@@ -106,7 +107,7 @@ TEST(LrSchedule, WarmsUpThenFollowsItsCurve) {
 }
 
 TEST(LrSchedule, FollowsTransformers) {
-  const auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/optimizers.safetensors");
+  const auto file = io::SafetensorsFile::open(std::string(test::kCheckout) + "/tests/golden/optimizers.safetensors");
   struct Case {
     const char* golden;
     ScheduleOptions options;

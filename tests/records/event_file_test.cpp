@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -14,7 +15,7 @@ using test::Scratch;
 
 namespace {
 
-const std::filesystem::path kGolden = std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden/records";
+const std::filesystem::path kGolden = std::filesystem::path(test::kCheckout) / "tests/golden/records";
 constexpr double kStart = 1760000000;
 
 std::vector<records::Record> golden_log() {

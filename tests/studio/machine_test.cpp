@@ -2,6 +2,7 @@
 #include "studio/machine.h"
 
 #include "tests/made_up_system.h"
+#include "tests/places.h"
 #include "tests/studio/served.h"
 
 using namespace burnish;
@@ -18,7 +19,7 @@ TEST(MachineFiles, SayWhatProcessorsDid) {
 }
 
 TEST(Gpus, SayWhatTheyAreAt) {
-  auto gpus = studio::Gpus(BURNISH_NVML).look();
+  auto gpus = studio::Gpus(test::kMadeUpNvml).look();
   ASSERT_EQ(gpus.size(), 1u) << "of the other nothing can be had";
   EXPECT_EQ(gpus[0].name, "Made-up 9000");
   EXPECT_EQ(gpus[0].index, 0);

@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "tests/places.h"
 #include "tests/studio/dataset_served.h"
 
 using namespace burnish;
@@ -151,7 +152,7 @@ TEST_F(RoutesTest, TakeBodiesOfAnyMediaType) {
 }
 
 TEST_F(RoutesTest, StandInTheDocsWithWhatTheyTake) {
-  const auto docs = text_of(fs::path(BURNISH_SOURCE_DIR) / "docs/studio-api.md");
+  const auto docs = text_of(fs::path(test::kCheckout) / "docs/studio-api.md");
   for (const auto& route : routes()) {
     const auto at = docs.find("`" + name_of(route));
     ASSERT_NE(at, docs.npos) << name_of(route);

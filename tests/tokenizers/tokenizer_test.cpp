@@ -16,6 +16,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 #include "tokenizers/gemma.h"
 #include "tokenizers/qwen.h"
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/tokenizers";
+const fs::path kGolden = fs::path(test::kCheckout) / "tests/golden/tokenizers";
 
 void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& name, int64_t padded_length,
                    const std::string& ids_file = "ids.safetensors", int64_t num_texts = 2000,

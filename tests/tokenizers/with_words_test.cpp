@@ -1,6 +1,7 @@
 // Words that a tokenizer knows beside its vocabulary.
 #include <gtest/gtest.h>
 
+#include "tests/places.h"
 #include "tokenizers/tokenizer.h"
 
 using namespace burnish;
@@ -8,7 +9,7 @@ using Ids = std::vector<int64_t>;
 
 namespace {
 
-const std::filesystem::path kAssets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
+const std::filesystem::path kAssets = std::filesystem::path(test::kCheckout) / "assets/tiny-flux";
 
 Ids operator+(Ids a, const Ids& b) {
   a.insert(a.end(), b.begin(), b.end());

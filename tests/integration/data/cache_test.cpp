@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/integration/program.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -190,7 +191,7 @@ TEST(Cache, AStaleSampleIsNeverTrainedOn) {
 
 TEST(Import, ADiffSynthCacheTrainsAsItIsAndAsOneOfOurs) {
   Scratch folder;
-  auto theirs = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0";
+  auto theirs = fs::path(test::kCheckout) / "tests/golden/diffsynth_cache/0";
   auto denoiser = option("model", kGolden / "model/transformer") + "--dtype fp32 ";
   expect_ok("train " + golden_model() + golden_data() + kTraining + option("output_path", folder / "own"));
   expect_ok("train --task sft:train " + denoiser + kTraining + option("dataset_base_path", theirs) +
@@ -220,7 +221,7 @@ namespace {
 /// Samples of tests/golden/make_diffsynth_caches.py with one reference picture or two, or none.
 void expect_references_kept(const std::string& pipeline, const std::vector<std::string>& samples) {
   SCOPED_TRACE(pipeline);
-  const auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden";
+  const auto golden = fs::path(test::kCheckout) / "tests/golden";
   Scratch folder;
   fs::create_directories(folder / "theirs");
   for (size_t i = 0; i < samples.size(); ++i)
@@ -245,7 +246,7 @@ TEST(Import, ADiffSynthCacheKeepsItsReferencePictures) {
 
 /// Clips of tests/golden/make_diffsynth_caches.py.
 TEST(Import, ADiffSynthCacheOfClipsTrains) {
-  const auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden";
+  const auto golden = fs::path(test::kCheckout) / "tests/golden";
   Scratch folder;
   fs::create_directories(folder / "theirs");
   fs::copy_file(golden / "diffsynth_caches/wan.pth", folder / "theirs/0.pth");
@@ -259,7 +260,7 @@ TEST(Import, ADiffSynthCacheOfClipsTrains) {
 
 TEST(Import, RefusesWhatItCannotTrainOn) {
   Scratch folder;
-  auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache";
+  auto golden = fs::path(test::kCheckout) / "tests/golden/diffsynth_cache";
   auto train = "train --task sft:train " + option("model", kGolden / "model/transformer") + "--dtype fp32 " + kTraining +
                option("output_path", folder / "run");
   auto refused = [&](const std::string& more, const fs::path& cache, const char* text) {
@@ -288,7 +289,7 @@ TEST(Import, WeightsOfTorchFilesTrainLikeSafetensors) {
   };
   auto expected = run("safetensors");
   fs::remove(encoder / "model.safetensors");
-  fs::copy_file(fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/other/text_encoder.pth", encoder / "pytorch_model.bin");
+  fs::copy_file(fs::path(test::kCheckout) / "tests/golden/diffsynth_cache/other/text_encoder.pth", encoder / "pytorch_model.bin");
   EXPECT_EQ(run("torch"), expected);
 }
 
@@ -363,7 +364,7 @@ TEST(Cache, KilledAnywhereItComesToTheSameFiles) {
   project.make();
   auto whole_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
   auto expected = files_of(project.folder / "cache");
-  auto command = "exec '" BURNISH_PROGRAM "' cache " + project.options() + ">/dev/null 2>&1";
+  auto command = "exec " + quoted(test::kProgram) + " cache " + project.options() + ">/dev/null 2>&1";
   std::mt19937 random(7);
   for (int i = 0; i < 50; ++i) {
     if (i % 5 == 0) fs::remove_all(project.folder / "cache");

@@ -6,6 +6,7 @@
 #include "tests/golden.h"
 #include "tests/integration/processes.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 
 namespace burnish::test {
 
@@ -83,7 +84,7 @@ TEST(Caption, AddingGoesOnWhereItWasInterruptedAndAddsToNothingTwice) {
   const auto add = command(scratch, kQwen3Vl) + "--caption_mode add --batch_size 1 ";
   const auto journal = scratch / "pictures/.burnish-caption.jsonl";
   {
-    Running run("'" BURNISH_PROGRAM "' " + add, scratch / "output");
+    Running run(quoted(test::kProgram) + " " + add, scratch / "output");
     EXPECT_TRUE(within(200, [&] { return run.has_ended() || read_file(caption(2)) != "mine\n"; })) << run.output();
     run.send(SIGINT);
     ASSERT_TRUE(run.ends_within(60)) << run.output();
@@ -96,7 +97,7 @@ TEST(Caption, AddingGoesOnWhereItWasInterruptedAndAddsToNothingTwice) {
   EXPECT_EQ(other.output.find("goes on"), std::string::npos) << "another command begins anew";
   for (int i = 0; i < kMany; ++i) scratch.write(fmt::format("pictures/{:03}.txt", i), "mine\n");
   {
-    Running run("'" BURNISH_PROGRAM "' " + add, scratch / "output");
+    Running run(quoted(test::kProgram) + " " + add, scratch / "output");
     EXPECT_TRUE(within(200, [&] { return run.has_ended() || read_file(caption(2)) != "mine\n"; })) << run.output();
     run.send(SIGKILL);
     ASSERT_TRUE(run.ends_within(60));

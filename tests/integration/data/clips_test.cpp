@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/model_run.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -98,7 +99,7 @@ TEST_F(Clips, DataLooksAtThem) {
 }
 
 TEST_F(Clips, WithoutFfmpegOneSentenceSaysWhatToInstall) {
-  fs::copy_file(BURNISH_PROGRAM, at("burnish"));
+  fs::copy_file(test::kProgram, at("burnish"));
   auto run = [&](const std::string& clip) {
     return run_burnish(train(folder(fs::path(clip).stem(), {clip}), "--num_frames 9 --frame_rate 10"), "BURNISH_LOG=error",
                        at("burnish").string());

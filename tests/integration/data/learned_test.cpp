@@ -3,6 +3,7 @@
 
 #include "data/image.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -13,7 +14,7 @@ namespace {
 class Learned : public BadInput {
  protected:
   Learned() {
-    fs::copy(fs::path(BURNISH_SOURCE_DIR) / "assets/demo-pictures", at("set"));
+    fs::copy(fs::path(test::kCheckout) / "assets/demo-pictures", at("set"));
     at::manual_seed(3);
     plant("noise", at::randint(256, {192, 192, 3}));
     const auto x = at::arange(192) / 192.0, y = x.unsqueeze(1);

@@ -3,6 +3,7 @@
 
 #include "data/archived_files.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -17,7 +18,7 @@ const std::string kShard = "train-00000-of-00002.parquet";
 class ParquetRun : public BadInput {
  protected:
   void SetUp() override {
-    if (!fs::exists(fs::path(BURNISH_PROGRAM).parent_path() / "libburnish_parquet.so"))
+    if (!fs::exists(fs::path(test::kProgram).parent_path() / "libburnish_parquet.so"))
       GTEST_SKIP() << "this build reads no Parquet files, since pyarrow was not there: ./dev setup installs it";
   }
   std::string cache() const { return "XDG_CACHE_HOME=" + quoted(at("cache")); }
@@ -64,7 +65,7 @@ TEST_F(ParquetRun, IsLookedAtBeforeTraining) {
 }
 
 TEST_F(ParquetRun, WithoutTheLibraryOneSentenceSaysWhatToInstall) {
-  fs::copy_file(BURNISH_PROGRAM, at("burnish"));
+  fs::copy_file(test::kProgram, at("burnish"));
   auto outcome = run_burnish("data " + quoted(kData / "parquets/photos.parquet"), "BURNISH_LOG=error " + cache(), at("burnish").string());
   expect_one_error(outcome, 3, {"photos.parquet", "built without Arrow's library", "./dev setup"});
   write("libburnish_parquet.so", "no library");

@@ -6,6 +6,7 @@
 #include "tests/integration/families/stable_diffusion.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -14,8 +15,8 @@ using testing::Not;
 
 namespace {
 
-const fs::path kReferences = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/references";
-const fs::path kDiffSynth = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth";
+const fs::path kReferences = fs::path(test::kCheckout) / "tests/golden/references";
+const fs::path kDiffSynth = fs::path(test::kCheckout) / "tests/golden/diffsynth";
 const std::string kOn = "--extra_inputs kontext_images ";
 const std::string kLora = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v ";
 

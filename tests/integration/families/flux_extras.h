@@ -3,15 +3,16 @@
 
 #include "io/safetensors.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 
 namespace burnish::test {
 
 /// What tests/golden/make_flux_extras.py made.
-inline const fs::path kExtras = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/flux_extras";
+inline const fs::path kExtras = fs::path(test::kCheckout) / "tests/golden/flux_extras";
 
 /// What make_infinite_you.py and make_step1x.py made.
-inline const fs::path kFaces = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/infinite_you";
-inline const fs::path kStep1x = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/step1x";
+inline const fs::path kFaces = fs::path(test::kCheckout) / "tests/golden/infinite_you";
+inline const fs::path kStep1x = fs::path(test::kCheckout) / "tests/golden/step1x";
 
 /// Gives a file of a transformer, and the config.json beside it where there is one, the x_embedder with further channels of a file of
 /// kExtras.

@@ -7,6 +7,7 @@
 #include "tests/golden.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -14,7 +15,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kDiffSynth = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth";
+const fs::path kDiffSynth = fs::path(test::kCheckout) / "tests/golden/diffsynth";
 const std::string kControl = "controlnet_image,controlnet_processor_id";
 const std::string kInpaint = "controlnet_image,controlnet_inpaint_mask";
 

@@ -2,13 +2,14 @@
 #include "tests/golden.h"
 #include "tests/integration/families/flux_extras.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
 
 namespace {
 
-const fs::path kFirst = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth";
+const fs::path kFirst = fs::path(test::kCheckout) / "tests/golden/diffsynth";
 const std::string kFaceInputs = "--extra_inputs controlnet_image,infinityou_id_image,infinityou_guidance ";
 
 class InfiniteYou : public BadInput {

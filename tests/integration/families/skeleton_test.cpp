@@ -4,6 +4,7 @@
 #include "pipeline/schedule.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 #include "tests/skeleton_model.h"
 #include "train/objectives/objective_kind.h"
 #include "train/objectives/sample_loss.h"
@@ -17,7 +18,7 @@ namespace {
 std::string quote(const fs::path& path) { return "'" + path.string() + "' "; }
 
 void expect_ok(const std::string& arguments) {
-  auto outcome = run_burnish(arguments, "", BURNISH_SKELETON);
+  auto outcome = run_burnish(arguments, "", test::kSkeleton);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -204,7 +205,7 @@ TEST_F(Skeleton, ExpertsStartFromTheirFilesAndAreDrawnWith) {
   io::save_safetensors(folder / "unsaid.safetensors", tensors);
   auto refused = run_burnish(
       "sample " + model_and("--lora " + quote(folder / "unsaid.safetensors")) + "--prompt cat --output_path " + quote(folder / "none"), "",
-      BURNISH_SKELETON);
+      test::kSkeleton);
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.output, testing::HasSubstr("does not say which expert of this model it adapts (high_noise, low_noise)"));
 }

@@ -5,6 +5,7 @@
 #include "tests/integration/families/flux_extras.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -12,7 +13,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kStart = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth";
+const fs::path kStart = fs::path(test::kCheckout) / "tests/golden/diffsynth";
 const std::string kStep1xModel = "--model " + quoted(kStep1x / "qwen") + " --model " + quoted(kStep1x / "step1x.safetensors") +
                                  " --model " + quoted(kGolden / "model/vae/diffusion_pytorch_model.safetensors") + " --dtype fp32 ";
 const std::string kReads = "--extra_inputs step1x_reference_image ";

@@ -8,6 +8,7 @@
 #include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kWild = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/wild";
+const fs::path kWild = fs::path(test::kCheckout) / "tests/golden/wild";
 
 std::unique_ptr<models::Model> open(const std::string& pipeline) {
   models::ModelOptions options;

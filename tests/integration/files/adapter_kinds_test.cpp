@@ -14,6 +14,7 @@
 #include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/families/stable_diffusion.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -22,7 +23,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kKinds = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/wild/kinds";
+const fs::path kKinds = fs::path(test::kCheckout) / "tests/golden/wild/kinds";
 
 std::string file_of(const std::string& kind) {
   auto file = kKinds / (kind + ".safetensors");

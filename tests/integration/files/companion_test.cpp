@@ -3,6 +3,7 @@
 
 #include "tests/hub/fake_hub.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -12,7 +13,7 @@ namespace {
 /// The program alone, without what belongs beside it.
 class Companions : public BadInput {
  protected:
-  void SetUp() override { fs::copy_file(BURNISH_PROGRAM, at("burnish")); }
+  void SetUp() override { fs::copy_file(test::kProgram, at("burnish")); }
   Outcome run_alone(const std::string& arguments, const std::string& environment = "") {
     return run_burnish(arguments, "BURNISH_LOG=error " + environment, at("burnish").string());
   }

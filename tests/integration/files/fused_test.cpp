@@ -9,6 +9,7 @@
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/integration/runs.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -16,8 +17,8 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kDiffSynth = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth";
-const fs::path kLycoris = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/lycoris";
+const fs::path kDiffSynth = fs::path(test::kCheckout) / "tests/golden/diffsynth";
+const fs::path kLycoris = fs::path(test::kCheckout) / "tests/golden/lycoris";
 const std::string kTargets = "a_to_qkv,b_to_qkv,to_qkv_mlp,a_to_out,proj_out,norm1_a.linear";
 
 std::map<std::string, at::Tensor> tensors_of(const fs::path& file) {
@@ -230,7 +231,7 @@ TEST(DiffSynthCache, OfDirectDistillationTrainsAsThere) {
   run_ok(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
   EXPECT_EQ(read_log(folder / "both").size(), 4u);
   auto refused = run_burnish(train + "--task direct_distill:train " +
-                             option("dataset_base_path", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0") +
+                             option("dataset_base_path", fs::path(test::kCheckout) / "tests/golden/diffsynth_cache/0") +
                              option("output_path", folder / "refused"));
   EXPECT_EQ(refused.exit_code, 3) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("seed"));

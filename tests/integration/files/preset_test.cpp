@@ -6,6 +6,7 @@
 #include "loras/merged.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 #include "train/options/train_options.h"
 
 using namespace burnish;
@@ -109,7 +110,7 @@ TEST_F(Preset, ACacheMadeWithoutItIsRefused) {
 TEST_F(Preset, AnImportedCacheIsTakenWithPresetsOfTheDenoiserAlone) {
   auto folder_of = [&](const std::string& name) { return option("output_path", folder / name); };
   auto import = "train " + golden_model() + kPresetLora + "--max_steps 1 " +
-                option("import_diffsynth", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0");
+                option("import_diffsynth", fs::path(test::kCheckout) / "tests/golden/diffsynth_cache/0");
   EXPECT_EQ(run_burnish(import + preset(kPreset) + folder_of("dit")).exit_code, 0);
   auto refused = run_burnish(import + preset(kEncoder) + folder_of("encoder"));
   EXPECT_EQ(refused.exit_code, 2) << refused.output;

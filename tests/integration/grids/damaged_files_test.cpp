@@ -13,6 +13,7 @@
 #include "loras/merged.h"
 #include "models/registry.h"
 #include "tests/integration/families/flux_extras.h"
+#include "tests/places.h"
 #include "tests/scratch.h"
 #include "tests/small_families.h"
 
@@ -23,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-const fs::path kSource = BURNISH_SOURCE_DIR;
+const fs::path kSource = test::kCheckout;
 
 /// What is damaged: a folder of one of the models in tests/golden, or "" for the files beside its folders; or what it is given beside them,
 /// a file or folder of tests/golden that is a component of that name, or an adapter.

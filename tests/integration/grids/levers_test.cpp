@@ -7,6 +7,7 @@
 #include "tests/flux_in_fp32.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan/wan_experts.h"
+#include "tests/places.h"
 #include "tests/skeleton_model.h"
 #include "tests/small_families.h"
 
@@ -20,7 +21,7 @@ const std::string kLora = "--lora_rank 4 ", kDora = "--lora_type dora --lora_ran
 
 /// A small model of a family, with its data.
 struct Family {
-  std::string name, denoiser, program = BURNISH_PROGRAM;
+  std::string name, denoiser, program = test::kProgram;
 };
 void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
 
@@ -88,7 +89,7 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kQwen{"qwen_image", "dit"},
-    kSkeleton{"skeleton", "dit", BURNISH_SKELETON}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
+    kSkeleton{"skeleton", "dit", test::kSkeleton}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
     kWanBoth{"wan_experts", "dit,dit_2"};
 
 /// Small models whose layers run once in a step: gradients of others are sums, which recompute makes in another order.

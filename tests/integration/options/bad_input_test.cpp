@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -146,7 +147,7 @@ TEST_F(DamagedModel, Truncated) {
 }
 
 TEST_F(DamagedModel, ATokenizerOfMoreWordsThanTheEncoderKnows) {
-  auto vocabularies = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/tokenizers";
+  auto vocabularies = fs::path(test::kCheckout) / "tests/golden/tokenizers";
   refused(3, run("--tokenizer_path " + quoted(vocabularies / "clip")),
           {"has 49408 tokens and the CLIP text encoder knows", "different models"});
   refused(3, run("--tokenizer_2_path " + quoted(vocabularies / "t5")), {"has 32000 tokens and the T5 encoder knows", "different models"});
@@ -164,7 +165,7 @@ TEST_F(DamagedModel, WithoutPartsThatNothingRuns) {
 TEST_F(DamagedModel, PartsThatMayNotBeReadAreNamed) {
   std::string as_nobody = geteuid() == 0 ? "setpriv --reuid=65534 --regid=65534 --clear-groups " : "";
   for (const auto& folder : {at(""), model()}) fs::permissions(folder, fs::perms(0755));
-  auto command = as_nobody + "'" BURNISH_PROGRAM "' --version >/dev/null 2>&1";
+  auto command = as_nobody + quoted(test::kProgram) + " --version >/dev/null 2>&1";
   if (std::system(command.c_str()) != 0) GTEST_SKIP() << "nobody may not run the program here, or there is no setpriv";
   fs::create_directory(at("work"));
   fs::permissions(at("work"), fs::perms(0777));

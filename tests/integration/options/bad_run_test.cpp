@@ -9,6 +9,7 @@
 #include "data/image.h"
 #include "io/files.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -307,7 +308,7 @@ TEST_F(Memory, ThatIsMissingWhileTheProgramLoadsIsSaid) {
 TEST_F(Memory, ThreadsThatCannotBeStartedAreDoneWithoutOrMissedInASentence) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can run the program as a user without other processes";
   const std::string as_user = "setpriv --reuid=64973 --regid=64973 --clear-groups ";
-  if (std::system((as_user + "'" BURNISH_PROGRAM "' --version >/dev/null 2>&1").c_str()) != 0)
+  if (std::system((as_user + quoted(test::kProgram) + " --version >/dev/null 2>&1").c_str()) != 0)
     GTEST_SKIP() << "another user may not run the program here, or there is no setpriv";
   fs::create_directory(at("empty"));
   for (const auto& folder : {at(""), at("empty")}) fs::permissions(folder, fs::perms(0777));
@@ -375,7 +376,7 @@ TEST_F(Preparation, CtrlCEndsItWithNothingWritten) {
   for (int i = 0; i < 5000; ++i) rows += (kGolden / "pictures/0.png").string() + ",caption " + std::to_string(i) + "\n";
   auto data = write("many.csv", rows);
   auto log = at("log");
-  auto command = "exec '" BURNISH_PROGRAM "' " + train("--dataset_metadata_path " + quoted(data)) + " >" + quoted(log) + " 2>&1";
+  auto command = "exec " + quoted(test::kProgram) + " " + train("--dataset_metadata_path " + quoted(data)) + " >" + quoted(log) + " 2>&1";
   auto child = ::fork();
   if (child == 0) {
     ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));

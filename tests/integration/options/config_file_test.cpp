@@ -1,6 +1,7 @@
 // accelerate's settings beside the options of a run, as users of `accelerate launch --config_file` have them. The files are written by
 // accelerate itself (tests/golden/make_accelerate.py).
 #include "tests/integration/together.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -10,7 +11,7 @@ using testing::Not;
 
 namespace {
 
-const fs::path kFiles = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/accelerate";
+const fs::path kFiles = fs::path(test::kCheckout) / "tests/golden/accelerate";
 
 class ConfigFile : public Together {
  protected:

@@ -2,13 +2,14 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
 using ::testing::HasSubstr;
 
 TEST(Flags, ThePageIsWhatTheProgramSays) {
-  auto page = fs::path(BURNISH_SOURCE_DIR) / "docs/flags.md";
+  auto page = fs::path(test::kCheckout) / "docs/flags.md";
   auto outcome = run_burnish("help --markdown");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_TRUE(outcome.output == read_file(page)) << "make it again: ./dev docs";
@@ -76,7 +77,7 @@ constexpr const char* kOfDiffSynthStudio[] = {"dataset_base_path",
                                               "dmd2_student_t_list"};
 
 TEST_F(BadInput, EveryOptionOfDiffSynthStudioIsKnown) {
-  auto page = read_file(fs::path(BURNISH_SOURCE_DIR) / "docs/flags.md");
+  auto page = read_file(fs::path(test::kCheckout) / "docs/flags.md");
   for (const char* name : kOfDiffSynthStudio)
     EXPECT_TRUE(page.find(std::string("--") + name + "`") != page.npos || page.find(std::string("--") + name + ",") != page.npos) << name;
 }

@@ -7,6 +7,7 @@
 #include "data/resize.h"
 #include "tests/golden.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -44,7 +45,7 @@ TEST(Hints, StepsAndEpochsAtOnce) {
 
 namespace {
 
-std::string page(const std::string& name) { return read_file(fs::path(BURNISH_SOURCE_DIR) / "docs" / name); }
+std::string page(const std::string& name) { return read_file(fs::path(test::kCheckout) / "docs" / name); }
 
 class DrawnRun : public BadInput {
  protected:

@@ -13,6 +13,7 @@
 #include "tests/integration/families/qwen_layered.h"
 #include "tests/integration/families/zimage.h"
 #include "tests/integration/options/import_verb.h"
+#include "tests/places.h"
 #include "train/options/fields.h"
 #include "train/options/train_options.h"
 
@@ -103,7 +104,7 @@ TEST_F(ImportVerb, KohyasTrainingOfAllOfFluxFitsIn80GBWithRoom) {
                   "--optimizer_type adamw8bit --learning_rate 1e-5 --max_train_steps 1000 --mixed_precision bf16 --full_bf16 "
                   "--gradient_checkpointing --mem_eff_attn --cache_latents_to_disk --cache_text_encoder_outputs_to_disk");
   EXPECT_THAT(said, HasSubstr("fused_backward_pass (its default) = false: gradients are freed one by one"));
-  auto recipe = read_file(fs::path(BURNISH_SOURCE_DIR) / "recipes/flux_full_80gb.toml");
+  auto recipe = read_file(fs::path(test::kCheckout) / "recipes/flux_full_80gb.toml");
   for (const char* line : {"trainable_models = \"dit\"", "dtype = \"bf16\"", "optimizer = \"adamw8bit\"", "learning_rate = 1e-",
                            "fused_backward_pass = true", "use_gradient_checkpointing = true"})
     for (const auto& text : {toml(), recipe}) EXPECT_THAT(text, HasSubstr(line));

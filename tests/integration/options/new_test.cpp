@@ -3,6 +3,7 @@
 
 #include "tests/integration/on_terminal.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 #include "train/options/check.h"
 #include "train/options/fields.h"
 
@@ -49,7 +50,7 @@ class New : public BadInput {
   bool nothing_written() const { return !fs::exists(at("run.toml")) && !fs::exists(at("run.prompts.txt")) && !fs::exists(at("runs")); }
 
   std::string program(const std::string& arguments = "") const {
-    return "env -C " + quoted(at(".")) + " HF_HUB_CACHE=" + quoted(at("cache-of-hub")) + " '" BURNISH_PROGRAM "' new " + arguments;
+    return "env -C " + quoted(at(".")) + " HF_HUB_CACHE=" + quoted(at("cache-of-hub")) + " " + quoted(test::kProgram) + " new " + arguments;
   }
 };
 

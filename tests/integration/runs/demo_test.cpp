@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/model_run.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -19,7 +20,7 @@ class Demo : public BadInput {
   }
   Outcome train(const std::string& settings, const std::string& file, const std::string& options = "") {
     auto folder = data(file);
-    return run_burnish("train --config " + quoted(fs::path(BURNISH_SOURCE_DIR) / "examples/demo" / settings) + " --dataset_metadata_path " +
+    return run_burnish("train --config " + quoted(fs::path(test::kCheckout) / "examples/demo" / settings) + " --dataset_metadata_path " +
                        folder + " --validation_metadata_path " + folder + " --max_steps 6 --batch_size 1 --output_path " + quoted(out()) +
                        options);
   }

@@ -10,6 +10,7 @@
 #include "data/cache.h"
 #include "tests/integration/processes.h"
 #include "tests/integration/together.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -32,13 +33,13 @@ class Faults : public Together {
       auto variables = fmt::format("env RANK={0} WORLD_SIZE={1} LOCAL_RANK={0} LOCAL_WORLD_SIZE={1} MASTER_ADDR=127.0.0.1 MASTER_PORT={2} ",
                                    rank, count, port);
       auto command =
-          variables + (before ? before(rank) : "") + quoted(BURNISH_PROGRAM) + " " + arguments("run", options) + "--num_threads 1";
+          variables + (before ? before(rank) : "") + quoted(test::kProgram) + " " + arguments("run", options) + "--num_threads 1";
       processes.emplace_back(command, folder / ("output-" + std::to_string(rank)));
     }
     return processes;
   }
   Running launch(int64_t count, const std::string& options, const std::string& run = "run") const {
-    return {fmt::format("{} launch -n {} -- {} --num_threads 1", quoted(BURNISH_PROGRAM), count, arguments(run, options)),
+    return {fmt::format("{} launch -n {} -- {} --num_threads 1", quoted(test::kProgram), count, arguments(run, options)),
             folder / "output"};
   }
   /// The processes that a launcher started, by rank.
@@ -219,7 +220,7 @@ static bool handles(pid_t process, int number) {
 
 TEST_F(Faults, WaitingForANameThatNoMachineHasEndsByASignal) {
   auto variables = "env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=no-such-machine.invalid MASTER_PORT=29500 ";
-  Running waiting(variables + quoted(BURNISH_PROGRAM) + " " + arguments("run", "--max_steps 2 "), folder / "output");
+  Running waiting(variables + quoted(test::kProgram) + " " + arguments("run", "--max_steps 2 "), folder / "output");
   ASSERT_TRUE(within(60, [&] { return handles(waiting.pid(), SIGTERM); }));
   waiting.send(SIGTERM);
   ASSERT_TRUE(waiting.ends_within(30));
@@ -238,7 +239,7 @@ TEST_F(Faults, PartnersThatRunDifferentVerbsAreToldOfIt) {
         fmt::format("env RANK={0} WORLD_SIZE=2 LOCAL_RANK={0} LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={1} ", rank, port);
     auto command =
         rank == 0 ? arguments("run", "--max_steps 2 ") : "cache " + model + data + "--cache_path " + quoted(folder / "cache") + " ";
-    processes.emplace_back(variables + quoted(BURNISH_PROGRAM) + " " + command + "--num_threads 1",
+    processes.emplace_back(variables + quoted(test::kProgram) + " " + command + "--num_threads 1",
                            folder / ("output-" + std::to_string(rank)));
   }
   std::string output;
@@ -288,14 +289,14 @@ TEST_F(Faults, KilledAtAnyInstantARunEndsAsOneThatWasNot) {
 using FaultsUnderTorchrun = Faults;
 
 TEST_F(FaultsUnderTorchrun, AreStartedAgain) {
-  auto packages = fs::path(BURNISH_SOURCE_DIR) / ".deps/golden";
+  auto packages = fs::path(test::kCheckout) / ".deps/golden";
   if (!fs::exists(packages / "torch/distributed")) GTEST_SKIP() << "torchrun is not there: ./dev golden installs it";
   const std::string options = "--batch_size 1 --global_batch_size 4 --reduction ordered --save_steps 1 --max_steps 30 --auto_resume ";
   auto command = fmt::format(
       "env PYTHONPATH={} OMP_NUM_THREADS=1 python3 -m torch.distributed.run --no-python --standalone --nproc_per_node 2 --max-restarts 2 "
       "{} {} "
       "--num_threads 1",
-      quoted(packages), quoted(BURNISH_PROGRAM), arguments("run", options));
+      quoted(packages), quoted(test::kProgram), arguments("run", options));
   Running torchrun(command, folder / "output");
   wait_for_steps(4);
   auto children = children_of(torchrun.pid());
@@ -315,7 +316,7 @@ TEST_F(Faults, ALinkThatIsCutIsFoundOnBothSides) {
                   ">/dev/null 2>&1") != 0)
     GTEST_SKIP() << "network namespaces and virtual links are not allowed here";
   auto script = folder / "cut.sh";
-  auto program = quoted(BURNISH_PROGRAM) + " " + arguments("run", kEndless) + "--num_threads 1";
+  auto program = quoted(test::kProgram) + " " + arguments("run", kEndless) + "--num_threads 1";
   std::ofstream(script) << "mount -t tmpfs none /run && ip netns add b && ip link add v0 type veth peer name v1 netns b\n"
                         << "ip addr add 10.9.8.1/24 dev v0; ip link set v0 up; ip link set lo up\n"
                         << "ip netns exec b sh -c 'ip addr add 10.9.8.2/24 dev v1; ip link set v1 up; ip link set lo up'\n"

@@ -13,6 +13,7 @@
 
 #include "data/image.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -165,7 +166,7 @@ TEST_F(Hooks, ARunEndsWithItsPage) {
 TEST_F(Hooks, AClosedTerminalAndARequestToEndSaveLikeCtrlC) {
   for (int signal : {SIGHUP, SIGTERM}) {
     auto run = folder / std::to_string(signal);
-    auto child = start("'" BURNISH_PROGRAM "' train " + golden_model() + golden_data() + kHookLora + "--max_steps 100000 " +
+    auto child = start(quoted(test::kProgram) + " train " + golden_model() + golden_data() + kHookLora + "--max_steps 100000 " +
                        option("output_path", run) + ">/dev/null 2>&1");
     for (int i = 0; i < 2400 && (!fs::exists(run / "log.jsonl") || read_log(run).empty()); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -199,7 +200,7 @@ TEST_F(Hooks, KilledAtAnyInstantARunEndsAsOneThatWasNot) {
   for (int i = 0; i < num_kills; ++i) {
     auto run = folder / "killed";
     if (i % 5 == 0) fs::remove_all(run);
-    auto child = start("'" BURNISH_PROGRAM "' " + command(run) + ">/dev/null 2>&1");
+    auto child = start(quoted(test::kProgram) + " " + command(run) + ">/dev/null 2>&1");
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int64_t>(0, whole_ms)(random)));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

@@ -6,6 +6,7 @@
 #include "tests/golden.h"
 #include "tests/hub/fake_hub.h"
 #include "tests/integration/processes.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -202,7 +203,7 @@ TEST_F(HubProgram, AnInterruptionKeepsWhatCame) {
   hub_.instead = [](const std::string& request) {
     return request.find("/transformer/diffusion") == request.npos ? "" : http(503, "", "Retry-After: 200\r\n");
   };
-  Running run(environment() + quoted(BURNISH_PROGRAM) + " train --model author/model " + data("run"), folder_ / "output");
+  Running run(environment() + quoted(test::kProgram) + " train --model author/model " + data("run"), folder_ / "output");
   auto is_asked_for = [&] {
     return std::ranges::any_of(hub_.requests(), [](const auto& request) { return request.find("/transformer/diffusion") != request.npos; });
   };

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -24,7 +25,7 @@ class Spoken {
     if (child_ == 0) {
       ::dup2(in[0], STDIN_FILENO);
       ::dup2(out[1], STDOUT_FILENO);
-      ::execl(BURNISH_PROGRAM, "burnish", "mcp", workspace.c_str(), static_cast<char*>(nullptr));
+      ::execl(test::kProgram, "burnish", "mcp", workspace.c_str(), static_cast<char*>(nullptr));
       ::_exit(127);
     }
     ::close(in[0]);

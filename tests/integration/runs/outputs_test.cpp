@@ -1,5 +1,6 @@
 // What a command writes: it replaces nothing else, and when it cannot be written a script learns of it.
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -53,7 +54,7 @@ TEST_F(Outputs, ThatCannotBeWrittenAreAnError) {
   auto script = write("kohya.sh", "accelerate launch flux_train_network.py --network_dim=4 --network_module=networks.lora_flux\n");
   for (const auto& arguments : {"import " + quoted(script), std::string("train --help"), std::string("--version")}) {
     SCOPED_TRACE(arguments);
-    auto outcome = run_burnish("-c '\"$0\" " + arguments + " >/dev/full' " + quoted(BURNISH_PROGRAM), "BURNISH_LOG=error", "/bin/bash");
+    auto outcome = run_burnish("-c '\"$0\" " + arguments + " >/dev/full' " + quoted(test::kProgram), "BURNISH_LOG=error", "/bin/bash");
     expect_one_error(outcome, 3, {"[app] the output cannot be written: No space left on device"});
   }
 }

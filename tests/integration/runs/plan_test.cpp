@@ -4,6 +4,7 @@
 
 #include "models/registry.h"
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -59,7 +60,7 @@ TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
 INSTANTIATE_TEST_SUITE_P(Of, PublishedPlan, testing::ValuesIn(models::published_models()));
 
 TEST(PublishedModels, AreListedInThePageOnModels) {
-  const auto page = read_file(fs::path(BURNISH_SOURCE_DIR) / "docs/models.md");
+  const auto page = read_file(fs::path(test::kCheckout) / "docs/models.md");
   for (const auto& name : models::published_models()) EXPECT_THAT(page, HasSubstr("`" + name + "`"));
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "tests/integration/refused.h"
+#include "tests/places.h"
 #include "tests/report/fake_run.h"
 
 using namespace burnish;
@@ -55,7 +56,7 @@ TEST(WatchVerb, ServesUntilCtrlC) {
   auto child = ::fork();
   if (child == 0) {
     ::dup2(ends[1], STDOUT_FILENO);
-    ::execl(BURNISH_PROGRAM, "burnish", "watch", (folder / "cat").c_str(), "--port", "0", static_cast<char*>(nullptr));
+    ::execl(test::kProgram, "burnish", "watch", (folder / "cat").c_str(), "--port", "0", static_cast<char*>(nullptr));
     ::_exit(127);
   }
   ::close(ends[1]);

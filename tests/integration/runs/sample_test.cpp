@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/processes.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -86,7 +87,7 @@ TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {
 
 TEST_F(SampleVerb, WhatIsFinishedIsWrittenWhileFurtherPicturesAreDrawn) {
   // More than can be drawn in time.
-  Running drawing(quoted(BURNISH_PROGRAM) + " sample " + golden_model() + "--height 16 --width 16 --num_images 1000000 --prompt cat " +
+  Running drawing(quoted(test::kProgram) + " sample " + golden_model() + "--height 16 --width 16 --num_images 1000000 --prompt cat " +
                       "--num_inference_steps 20 --output_path " + quoted(out()),
                   at("output"));
   EXPECT_TRUE(within(200, [&] { return drawing.has_ended() || fs::exists(out() / "0000.png"); }));
@@ -95,7 +96,7 @@ TEST_F(SampleVerb, WhatIsFinishedIsWrittenWhileFurtherPicturesAreDrawn) {
 
 TEST_F(SampleVerb, CtrlCWritesWhatIsFinished) {
   // More than can be drawn in time.
-  Running drawing("env BURNISH_LOG=error " + quoted(BURNISH_PROGRAM) + " sample " + golden_model() +
+  Running drawing("env BURNISH_LOG=error " + quoted(test::kProgram) + " sample " + golden_model() +
                       "--height 16 --width 16 --num_images 1000000 --num_inference_steps 20 --prompt cat --output_path " + quoted(out()) +
                       " --save_latents " + quoted(at("latents.safetensors")),
                   at("output"));

@@ -11,6 +11,7 @@
 #include "records/previews.h"
 #include "report/run_follower.h"
 #include "tests/integration/processes.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -25,7 +26,7 @@ class RunStatus : public BadInput {
   std::string long_run() const {
     std::string rows = "image,prompt\n";
     for (int i = 0; i < 20000; ++i) rows += (kGolden / "pictures/0.png").string() + ",caption " + std::to_string(i) + "\n";
-    return quoted(BURNISH_PROGRAM) + " " + train("--num_threads 1 --dataset_metadata_path " + quoted(write("many.csv", rows)));
+    return quoted(test::kProgram) + " " + train("--num_threads 1 --dataset_metadata_path " + quoted(write("many.csv", rows)));
   }
   std::optional<records::Status> status() const { return records::read_status(out()); }
   report::RunFollower follower() const {
@@ -65,7 +66,7 @@ TEST_F(RunStatus, IsSeenWhileItEncodesAndAfterCtrlC) {
 TEST_F(RunStatus, AWatcherComesBeforeTheRun) {
   fs::create_directories(out());
   auto port = free_port();
-  Running watch(fmt::format("{} watch {} --port {}", quoted(BURNISH_PROGRAM), quoted(out()), port), at("watch"));
+  Running watch(fmt::format("{} watch {} --port {}", quoted(test::kProgram), quoted(out()), port), at("watch"));
   ASSERT_TRUE(within(30, [&] { return watch.output().find("http://") != std::string::npos; }));
   std::string events;
   Outcome trained;
@@ -125,7 +126,7 @@ TEST_F(RunStatus, IsOfRunsAlone) {
 TEST_F(RunStatus, DoesWhatIsAskedWhileItTrains) {
   auto prompts = write("prompts.txt", "a red house --s 2\n");
   Running run(
-      quoted(BURNISH_PROGRAM) + " " + train("--num_threads 1 --max_steps 100000 --save_steps 0 --preview_prompts " + quoted(prompts)),
+      quoted(test::kProgram) + " " + train("--num_threads 1 --max_steps 100000 --save_steps 0 --preview_prompts " + quoted(prompts)),
       at("output"));
   auto steps = [&] { return records::LogFollower(out() / "log.jsonl").next().log.steps; };
   ASSERT_TRUE(within(120, [&] { return fs::exists(out() / "log.jsonl") && steps().size() > 2; })) << run.output();

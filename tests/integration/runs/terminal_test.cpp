@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/on_terminal.h"
+#include "tests/places.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -12,7 +13,7 @@ using namespace std::chrono_literals;
 
 class Terminal : public testing::Test {
  protected:
-  static std::string program(const std::string& arguments) { return "'" BURNISH_PROGRAM "' " + arguments; }
+  static std::string program(const std::string& arguments) { return quoted(test::kProgram) + " " + arguments; }
   std::string train(const std::string& run) const {
     return "train " + golden_model() + golden_data() + "--lora_rank 4 --learning_rate 1e-3 --max_steps 100000 " +
            option("output_path", folder / run);

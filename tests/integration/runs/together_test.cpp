@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tests/places.h"
+
 using namespace burnish;
 using namespace burnish::test;
 using testing::HasSubstr;
@@ -54,7 +56,7 @@ TEST_F(Together, AnErrorOfOneIsToldOnce) {
 }
 
 TEST_F(Together, ProcessesWithOtherOptionsAreRefused) {
-  auto program = quoted(BURNISH_PROGRAM);
+  auto program = quoted(test::kProgram);
   auto command = [&](int rank, const std::string& more) {
     return "RANK=" + std::to_string(rank) + " WORLD_SIZE=2 LOCAL_RANK=" + std::to_string(rank) +
            " LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29871 " + program + " train " + golden_model() + golden_data() +

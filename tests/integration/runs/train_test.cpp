@@ -15,6 +15,7 @@
 #include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/places.h"
 #include "tests/rows.h"
 #include "train/objectives/sample_loss.h"
 
@@ -48,7 +49,7 @@ void expect_same_run(const fs::path& a, const fs::path& b, const std::string& fi
 
 /// Starts the program and sends it `signal` once its log has `lines` lines and `file` is there; the exit code.
 int interrupt_after(const std::string& arguments, const fs::path& run, size_t lines, int signal, const std::string& file = "") {
-  auto command = "exec '" BURNISH_PROGRAM "' " + arguments + " >/dev/null 2>&1";
+  auto command = "exec " + quoted(test::kProgram) + " " + arguments + " >/dev/null 2>&1";
   auto child = ::fork();
   if (child == 0) {
     ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));

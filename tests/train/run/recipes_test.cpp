@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "io/json.h"
+#include "tests/places.h"
 #include "tests/train/run/error_of_plan.h"
 #include "train/options/check.h"
 
@@ -17,7 +18,7 @@ namespace {
 // Attention in bf16 on processors with AMX packs its inputs into buffers that no GPU needs and no plan counts.
 [[maybe_unused]] const int kWithoutAmx = ::setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", 0);
 
-const fs::path kRecipes = fs::path(BURNISH_SOURCE_DIR) / "recipes";
+const fs::path kRecipes = fs::path(test::kCheckout) / "recipes";
 
 struct Promise {
   std::string recipe, model;  ///< a name that `burnish plan` knows
@@ -114,7 +115,7 @@ const std::map<std::string, Small> kSmall{{"flux-dev", {"flux", 57, 3}},
 
 /// Makes a folder of a small model with a second expert, which meets the first at a noise of 0.6.
 std::string with_second(const std::string& model, const std::string& second, const fs::path& folder) {
-  const auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden";
+  const auto golden = fs::path(test::kCheckout) / "tests/golden";
   fs::copy(model, folder, fs::copy_options::recursive);
   fs::copy(golden / second, folder / "transformer_2");
   auto index = io::read_json(folder / "model_index.json");
