@@ -281,7 +281,7 @@ class Beside {
   bool is_whole() const {
     const bool has_all = std::ranges::all_of(model_.names().experts, [&](const auto& expert) { return has(expert.component); });
     const bool has_image = config_.image_width == 0 || has(kImageEncoder);
-    const bool has_pipeline = !is_driven_ && !is_scail();  // none of SCAIL-2; that of Animate-2 is of blocks, which no model_index.json tells
+    const bool has_pipeline = !is_driven_ && !is_scail();  // it has none of SCAIL-2, and makes that of Animate-2 of blocks
     return has_pipeline && has_all && has_image && has(kTextEncoder) && has(kVae) && beside_.tokenizers.contains(kTokenizer);
   }
 
