@@ -1,0 +1,130 @@
+// SCAIL-2 in the whole program: beside diffusers' parts and peft (tests/golden/make_wan_scail.py), and in all ways of running it.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/wan/keys.h"
+#include "tests/integration/wan/wan_run.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const fs::path kScail = golden_path("wan_scail");
+const std::string kFour = "scail2_reference_image,scail2_reference_mask,scail2_driving_video,scail2_driving_mask";
+const std::string kCasting = "--extra_inputs " + kFour + " ", kCastingInWays = "--extra_inputs " + kFour + ",scail2_replace ";
+
+class WanScailRun : public WanRun {
+ protected:
+  static std::string model(const fs::path& transformer = kScail / "transformer") { return option("model", transformer) + encoders(); }
+  static std::string encoders() { return wan_parts({golden_path("wan_image/image_encoder")}); }
+  static std::string data() { return data_of(kScail / "metadata.json"); }
+  static std::string data_of(const fs::path& metadata) {
+    return option("dataset_metadata_path", metadata) + "--height 32 --width 64 --num_frames 5 --frame_rate 10 ";
+  }
+  static constexpr const char* kFile = "transformer/diffusion_pytorch_model.safetensors";
+  void steps(const std::string& name, const std::string& more) const {
+    ok("train --max_steps 10 --learning_rate 1e-3 --loss_weighting uniform " + option("replay", kScail / "replay.safetensors") +
+       option("output_path", at("replayed")) + model() + data() + more);
+    auto log = read_log(at("replayed"));
+    expect_logged(log, "loss", expected_in(kScail).tensor(name + ".loss"), 2e-6);
+    expect_logged(log, "grad_norm", expected_in(kScail).tensor(name + ".grad_norm"), 1e-4);
+  }
+  std::string given(int64_t number) const {
+    const auto clips = kScail / "clips", drive = clips / ("drive." + std::to_string(number));
+    std::vector<std::string> pictures, masks;
+    for (const char* picture : number == 0 ? std::vector{"0"} : std::vector{"1", "2"}) {
+      pictures.push_back((clips / ("picture." + std::string(picture) + ".png")).string());
+      masks.push_back((clips / ("picture." + std::string(picture) + ".mask.png")).string());
+    }
+    auto list = [](const std::vector<std::string>& files) { return files.size() == 1 ? files[0] : files[0] + "," + files[1]; };
+    return option("scail2_reference_image", list(pictures)) + option("scail2_reference_mask", list(masks)) +
+           option("scail2_driving_video", faster(drive.string() + ".gif", "drive.gif")) +
+           option("scail2_driving_mask", faster(drive.string() + ".mask.gif", "mask.gif"));
+  }
+  at::Tensor drawn(const std::string& of, const std::string& more = "") const {
+    io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kScail).tensor("noise").clone()}});
+    ok("sample --prompt 'red apple' --height 32 --width 64 --num_frames 5 --num_inference_steps 4 " +
+       option("noise", at("noise.safetensors")) + option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) + of +
+       more);
+    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
+  }
+  /// Metadata in which a row's cell is another one.
+  fs::path changed(const std::string& column, const nlohmann::json& cell) const {
+    auto rows = nlohmann::json::parse(read_file(kScail / "metadata.json"));
+    for (auto& row : rows) {
+      if (cell.is_null()) row.erase(column);
+      else row[column] = cell;
+    }
+    return write("metadata.json", rows.dump());
+  }
+};
+
+}  // namespace
+
+TEST_F(WanScailRun, TrainsAnAdapterInBothWays) { steps("lora", kCastingInWays + option("lora_checkpoint", kScail / "lora.safetensors")); }
+TEST_F(WanScailRun, TrainsItsConvolutions) {
+  const std::string patches = "--trainable_models dit.patch_embedding,dit.patch_embedding_pose,dit.patch_embedding_mask ";
+  steps("patches", kCasting + patches);
+  steps("patches", kCasting + patches + "--use_gradient_checkpointing --overwrite ");
+}
+
+TEST_F(WanScailRun, DrawsAPictureThatMovesAsAClip) {
+  EXPECT_LE(relative_error(drawn(model(), given(0)), expected_in(kScail).tensor("animation")), tolerance(1e-5));
+  EXPECT_TRUE(fs::exists(at("drawn") / "0000.webp"));
+  EXPECT_LE(relative_error(drawn(model(), given(0) + "--cfg_scale 3 --negative_prompt cat "), expected_in(kScail).tensor("cfg")),
+            tolerance(1e-5));
+}
+
+TEST_F(WanScailRun, DrawsAClipWithItsPersonReplacedByTwoPictures) {
+  EXPECT_LE(relative_error(drawn(model(), given(1) + "--scail2_replace 1 "), expected_in(kScail).tensor("replacement")), tolerance(1e-5));
+}
+
+TEST_F(WanScailRun, FilesOfComfyUiAndFoldersAreReadAndWritten) {
+  auto whole = drawn(model(), given(0));
+  EXPECT_THAT(ok("inspect " + quoted(kScail / "transformer")), HasSubstr("SCAIL-2"));
+  ok("convert " + quoted(kScail / "transformer") + " " + quoted(at("SCAIL_2.safetensors")));
+  auto names = io::TensorSource::open({at("SCAIL_2.safetensors").string()}).names();
+  EXPECT_THAT(names, testing::Contains("model.diffusion_model.patch_embedding_pose.weight"));
+  ok("convert " + quoted(at("SCAIL_2.safetensors")) + " " + quoted(at("folder")) + option("config_from", kScail / "transformer"));
+  auto published = io::TensorSource::open({(kScail / kFile).string()}), written = io::TensorSource::open({(at("folder") / kFile).string()});
+  EXPECT_EQ(written.names(), published.names());
+}
+
+TEST_F(WanScailRun, IsEqualLiveCachedResumedAndEncodedByAStageWithoutTheTransformer) {
+  const std::string how = "--lora_rank 4 ";
+  auto live = trained("live", model() + data() + kCastingInWays + how);
+  ASSERT_FALSE(live.empty());
+  EXPECT_EQ(trained("cached", model() + data() + kCastingInWays + how + option("cache_path", at("kept"))), live);
+  EXPECT_EQ(trained("again", model() + data() + kCastingInWays + how + option("cache_path", at("kept"))), live);
+  ok("train --max_steps 2 --save_steps 1 --learning_rate 1e-3 " + option("output_path", at("halted")) + model() + data() + kCastingInWays + how);
+  ok("train --max_steps 3 --learning_rate 1e-3 --resume " + option("output_path", at("halted")) + model() + data() + kCastingInWays + how);
+  EXPECT_EQ(read_file(at("halted") / "step-3.safetensors"), live);
+  ok("train --task sft:data_process " + encoders() + data() + kCastingInWays + option("output_path", at("cache")));
+  EXPECT_EQ(trained("split", "--task sft:train --dtype fp32 " + option("model", kScail / "transformer") +
+                                 option("dataset_base_path", at("cache")) + kCastingInWays + how),
+            live);
+}
+
+TEST_F(WanScailRun, RefusesWhatDoesNotGoTogether) {
+  auto refused = [&](const std::string& inputs, const fs::path& metadata, const std::string& why, int code) {
+    auto out = run_burnish("train " + model() + data_of(metadata) + "--max_steps 1 --overwrite " + inputs + option("output_path", at("no")));
+    EXPECT_EQ(out.exit_code, code) << out.output;
+    EXPECT_THAT(out.output, HasSubstr(why));
+  };
+  const auto metadata = kScail / "metadata.json";
+  refused("", metadata, "SCAIL-2 moves a picture as a clip does", 2);
+  refused("--extra_inputs scail2_driving_video,scail2_reference_image ", metadata, "name all four", 2);
+  refused("--extra_inputs input_image," + kFour + " ", metadata, "", 2);
+  const auto clips = kScail / "clips";
+  refused(kCasting, changed("scail2_driving_mask", nullptr), "has nothing in the column 'scail2_driving_mask'", 3);
+  refused(kCasting, changed("scail2_reference_image", nullptr), "names no picture of a sample", 3);
+  refused(kCasting, changed("scail2_reference_mask", {(clips / "picture.0.mask.png").string(), (clips / "picture.0.mask.png").string()}),
+          "name a mask for each picture", 3);
+  refused(kCastingInWays, changed("scail2_replace", 2), "'scail2_replace' says 2", 3);
+  auto sizes = run_burnish("train " + model() + data() + "--height 48 --max_steps 1 " + kCasting + option("output_path", at("no")));
+  EXPECT_EQ(sizes.exit_code, 2) << sizes.output;
+  EXPECT_THAT(sizes.output, HasSubstr("multiples of 32"));
+}
