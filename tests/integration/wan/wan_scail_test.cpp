@@ -20,8 +20,7 @@ class WanScailRun : public WanRun {
  protected:
   static std::string model(const fs::path& transformer = kScail / "transformer") { return option("model", transformer) + encoders(); }
   static std::string encoders() { return wan_parts({golden_path("wan_image/image_encoder")}); }
-  static std::string data() { return data_of(kScail / "metadata.json"); }
-  static std::string data_of(const fs::path& metadata) {
+  static std::string data(const fs::path& metadata = kScail / "metadata.json") {
     return option("dataset_metadata_path", metadata) + "--height 32 --width 64 --num_frames 5 --frame_rate 10 ";
   }
   static constexpr const char* kFile = "transformer/diffusion_pytorch_model.safetensors";
@@ -47,8 +46,8 @@ class WanScailRun : public WanRun {
   at::Tensor drawn(const std::string& of, const std::string& more = "") const {
     io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kScail).tensor("noise").clone()}});
     ok("sample --prompt 'red apple' --height 32 --width 64 --num_frames 5 --num_inference_steps 4 " +
-       option("noise", at("noise.safetensors")) + option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) + of +
-       more);
+       option("noise", at("noise.safetensors")) + option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) +
+       of + more);
     return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
   }
   /// Metadata in which a row's cell is another one.
@@ -93,13 +92,38 @@ TEST_F(WanScailRun, FilesOfComfyUiAndFoldersAreReadAndWritten) {
   EXPECT_EQ(written.names(), published.names());
 }
 
+/// A LoRA in the names of ComfyUI's for it, with changes of biases, of layers in blocks and of the convolutions before them.
+TEST_F(WanScailRun, LorasInComfyUisNamesAreRead) {
+  const std::string before = "diffusion_model.", layer = before + "blocks.0.cross_attn.k_img.lora_";
+  io::save_safetensors(at("dpo.safetensors"), {{layer + "down.weight", at::full({2, 24}, 0.3)},
+                                               {layer + "up.weight", at::full({24, 2}, 0.5)},
+                                               {before + "blocks.1.self_attn.q.diff_b", at::full({24}, 0.4)},
+                                               {before + "patch_embedding_mask.diff_b", at::full({24}, 0.7)}});
+  const auto plain = drawn(model(), given(0)), with = drawn(model(), given(0) + option("lora", at("dpo.safetensors")));
+  EXPECT_GT(relative_error(with, plain), 1e-3);
+  // The same numbers in the weights themselves.
+  auto file = io::TensorSource::open({(kScail / kFile).string()});
+  io::NamedTensors merged;
+  for (const auto& name : file.names()) merged.emplace_back(name, file.tensor(name).to(at::kFloat));
+  for (auto& [name, tensor] : merged) {
+    if (name == "blocks.0.cross_attn.k_img.weight") tensor = tensor + 2 * 0.3 * 0.5;
+    if (name == "blocks.1.self_attn.q.bias") tensor = tensor + 0.4;
+    if (name == "patch_embedding_mask.bias") tensor = tensor + 0.7;
+  }
+  fs::create_directories(at("merged"));
+  io::save_safetensors(at("merged") / "diffusion_pytorch_model.safetensors", merged);
+  fs::copy(kScail / "transformer/config.json", at("merged") / "config.json");
+  EXPECT_LE(relative_error(with, drawn(model(at("merged")), given(0))), tolerance(1e-5));
+}
+
 TEST_F(WanScailRun, IsEqualLiveCachedResumedAndEncodedByAStageWithoutTheTransformer) {
   const std::string how = "--lora_rank 4 ";
   auto live = trained("live", model() + data() + kCastingInWays + how);
   ASSERT_FALSE(live.empty());
   EXPECT_EQ(trained("cached", model() + data() + kCastingInWays + how + option("cache_path", at("kept"))), live);
   EXPECT_EQ(trained("again", model() + data() + kCastingInWays + how + option("cache_path", at("kept"))), live);
-  ok("train --max_steps 2 --save_steps 1 --learning_rate 1e-3 " + option("output_path", at("halted")) + model() + data() + kCastingInWays + how);
+  ok("train --max_steps 2 --save_steps 1 --learning_rate 1e-3 " + option("output_path", at("halted")) + model() + data() + kCastingInWays +
+     how);
   ok("train --max_steps 3 --learning_rate 1e-3 --resume " + option("output_path", at("halted")) + model() + data() + kCastingInWays + how);
   EXPECT_EQ(read_file(at("halted") / "step-3.safetensors"), live);
   ok("train --task sft:data_process " + encoders() + data() + kCastingInWays + option("output_path", at("cache")));
@@ -110,7 +134,7 @@ TEST_F(WanScailRun, IsEqualLiveCachedResumedAndEncodedByAStageWithoutTheTransfor
 
 TEST_F(WanScailRun, RefusesWhatDoesNotGoTogether) {
   auto refused = [&](const std::string& inputs, const fs::path& metadata, const std::string& why, int code) {
-    auto out = run_burnish("train " + model() + data_of(metadata) + "--max_steps 1 --overwrite " + inputs + option("output_path", at("no")));
+    auto out = run_burnish("train " + model() + data(metadata) + "--max_steps 1 --overwrite " + inputs + option("output_path", at("no")));
     EXPECT_EQ(out.exit_code, code) << out.output;
     EXPECT_THAT(out.output, HasSubstr(why));
   };

@@ -83,8 +83,8 @@ TEST(WanScail, RecomputedBlocksGiveTheSameGradients) {
 
 TEST(WanScail, AreasAreTheSharesOfColoursInTheSquareOfALatent) {
   auto masks = at::full({1, 3, 5, 8, 16}, -1.0);
-  masks[0][0][0].narrow(1, 0, 2).fill_(1);   // the first frame: red in an eighth of the picture, a quarter of the first square
-  masks[0].select(1, 4).fill_(1);            // the last one: white
+  masks[0][0][0].narrow(1, 0, 2).fill_(1);  // the first frame: red in an eighth of the picture, a quarter of the first square
+  masks[0].select(1, 4).fill_(1);           // the last one: white
   masks[0].select(1, 3).narrow(2, 8, 8).fill_(220 / 127.5 - 1);  // not bright enough to be on
   const auto areas = wan::coloured_areas(masks);
   ASSERT_EQ(areas.sizes(), (std::vector<int64_t>{1, 28, 2, 1, 2}));

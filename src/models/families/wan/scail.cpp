@@ -72,7 +72,7 @@ std::pair<at::Tensor, at::Tensor> Scail::tables(const Config& c, const Cast& cas
   const auto num_pictures = cast.pictures_BCRHW.size(2), num_frames = cast.driving_BCFHW.size(2);
   const auto replaces = cast.replaces_B1.view(-1)[0].to(at::kDouble);
   const auto zero = at::zeros_like(replaces), aside = zero + kAside;
-  // Where they replace, pictures stand at the time of the first frame, and below it.
+  // Pictures that replace stand at the time of the first frame, and below it.
   const auto first_frame = num_pictures - replaces;
   const auto of_pictures = grid(c, {num_pictures, rows, columns}, {zero, kAside * replaces, zero});
   const auto of_clip = grid(c, {num_frames, rows, columns}, {first_frame, zero, zero});

@@ -4,16 +4,16 @@
 #include "models/families/wan/config.h"
 #include "nn/linear.h"
 
-// What SCAIL-2's transformer reads beside the others (arXiv 2606.10804; formulas are those of zai-org/SCAIL-2:
-// wan/modules/model_scail2.py): reference pictures as frames of tokens in front of the clip's, and a clip that drives, of half its sides,
-// as tokens behind them. Colours say which person of the one is which of the other. Shape letters as in blocks.h; C channels of latents, M
-// of areas of one colour, R pictures, f frames of latents.
+// SCAIL-2's transformer (arXiv 2606.10804; formulas are those of zai-org/SCAIL-2: wan/modules/model_scail2.py) reads reference pictures as
+// frames of tokens in front of the clip's, and a clip that drives, of half its sides, as tokens behind them. Colours say which person of
+// the one is which of the other. Shape letters as in blocks.h; C channels of latents, M of areas of one colour, R pictures, f frames of
+// latents.
 namespace burnish::models::wan {
 
 /// Channels of areas: seven colours of each of the four frames that a frame of the latents stands for.
 inline constexpr int64_t kColours = 7;
 
-/// What is read beside the noisy latents [B, C, f, h, w].
+/// Holds what is read beside the noisy latents [B, C, f, h, w].
 struct Cast {
   at::Tensor pictures_BCRHW, picture_areas_BMRHW;  ///< of reference pictures, h by w; the main one is the last
   at::Tensor driving_BCFHW, driving_areas_BMFHW;   ///< of the clip that drives, h / 2 by w / 2
