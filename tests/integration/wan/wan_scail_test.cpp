@@ -21,7 +21,8 @@ class WanScailRun : public WanRun {
   static std::string model(const fs::path& transformer = kScail / "transformer") { return option("model", transformer) + encoders(); }
   static std::string encoders() { return wan_parts({golden_path("wan_image/image_encoder")}); }
   static std::string data(const fs::path& metadata = kScail / "metadata.json") {
-    return option("dataset_metadata_path", metadata) + "--height 32 --width 64 --num_frames 5 --frame_rate 10 ";
+    return option("dataset_metadata_path", metadata) + option("dataset_base_path", kScail) +
+           "--height 32 --width 64 --num_frames 5 --frame_rate 10 ";
   }
   static constexpr const char* kFile = "transformer/diffusion_pytorch_model.safetensors";
   void steps(const std::string& name, const std::string& more) const {
@@ -33,14 +34,12 @@ class WanScailRun : public WanRun {
   }
   std::string given(int64_t number) const {
     const auto clips = kScail / "clips", drive = clips / ("drive." + std::to_string(number));
-    std::vector<std::string> pictures, masks;
-    for (const char* picture : number == 0 ? std::vector{"0"} : std::vector{"1", "2"}) {
-      pictures.push_back((clips / ("picture." + std::string(picture) + ".png")).string());
-      masks.push_back((clips / ("picture." + std::string(picture) + ".mask.png")).string());
+    std::string options;
+    for (const std::string picture : number == 0 ? std::vector{"0"} : std::vector{"1", "2"}) {
+      options += option("scail2_reference_image", clips / ("picture." + picture + ".png"));
+      options += option("scail2_reference_mask", clips / ("picture." + picture + ".mask.png"));
     }
-    auto list = [](const std::vector<std::string>& files) { return files.size() == 1 ? files[0] : files[0] + "," + files[1]; };
-    return option("scail2_reference_image", list(pictures)) + option("scail2_reference_mask", list(masks)) +
-           option("scail2_driving_video", faster(drive.string() + ".gif", "drive.gif")) +
+    return options + option("scail2_driving_video", faster(drive.string() + ".gif", "drive.gif")) +
            option("scail2_driving_mask", faster(drive.string() + ".mask.gif", "mask.gif"));
   }
   at::Tensor drawn(const std::string& of, const std::string& more = "") const {
@@ -148,7 +147,9 @@ TEST_F(WanScailRun, RefusesWhatDoesNotGoTogether) {
   refused(kCasting, changed("scail2_reference_mask", {(clips / "picture.0.mask.png").string(), (clips / "picture.0.mask.png").string()}),
           "name a mask for each picture", 3);
   refused(kCastingInWays, changed("scail2_replace", 2), "'scail2_replace' says 2", 3);
-  auto sizes = run_burnish("train " + model() + data() + "--height 48 --max_steps 1 " + kCasting + option("output_path", at("no")));
+  auto taller = data();
+  taller.replace(taller.find("--height 32"), 11, "--height 48");
+  auto sizes = run_burnish("train " + model() + taller + "--max_steps 1 " + kCasting + option("output_path", at("no")));
   EXPECT_EQ(sizes.exit_code, 2) << sizes.output;
   EXPECT_THAT(sizes.output, HasSubstr("multiples of 32"));
 }
