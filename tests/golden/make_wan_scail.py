@@ -32,8 +32,8 @@ from make_wan_files import TRANSFORMER, renamed
 
 OUT = family.HERE / "wan_scail"
 HEIGHT, WIDTH, FRAMES, STEPS = 32, 64, 5, 10
-NAMES = TRANSFORMER + [(r"\.add_k_proj", ".k_img"), (r"\.add_v_proj", ".v_img"), (r"\.norm_added_k", ".norm_k_img")] + [
-    (rf"^condition_embedder\.image_embedder\.{ours}\.", f"img_emb.proj.{theirs}.") for ours, theirs in (("norm1", 0), (r"ff\.net\.0\.proj", 1), (r"ff\.net\.2", 3), ("norm2", 4))]
+NAMES = [(rf"^condition_embedder\.image_embedder\.{ours}\.", f"img_emb.proj.{theirs}.") for ours, theirs in (("norm1", 0), (r"ff\.net\.0\.proj", 1), (r"ff\.net\.2", 3), ("norm2", 4))] + TRANSFORMER + [
+    (r"\.add_k_proj", ".k_img"), (r"\.add_v_proj", ".v_img"), (r"\.norm_added_k", ".norm_k_img")]
 COLOURS = [(255, 255, 255), (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (255, 0, 255), (0, 255, 255)]
 SEEN = ("patch_embedding", "blocks.0.attn1.to_k.", "blocks.1.attn2.add_v_proj", "blocks.1.ffn.net.2", "condition_embedder.image_embedder.ff.net.2", "condition_embedder.time_proj", "proj_out")
 PATCHES = ("patch_embedding",)
