@@ -38,9 +38,9 @@ void check_masks(pipeline::Scope& s) {
 pipeline::Unit pictures_unit(const ModelParts& parts) {
   return {"encode_cast", {kCastPictures, kPictureMasks}, {kCastLatents, kCastAreas}, {parts.vae}, [parts](pipeline::Scope& s) {
             s.uses(parts.vae);
-            check_masks(s);
             nn::Tensors latents, areas;
             for (const auto& picture : main_last(s, kCastPictures)) latents.push_back(parts.latents_of(picture));
+            check_masks(s);
             for (const auto& mask : main_last(s, kPictureMasks)) areas.push_back(coloured_areas(mask));
             s.write(kCastLatents, at::cat(latents, 2));
             s.write(kCastAreas, at::cat(areas, 2));
