@@ -116,7 +116,7 @@ const Tiny kTiny[] = {
      "",
      false,
      {"wan_image/image_encoder", "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"},
-     {"scail2_reference_image", "scail2_reference_mask", "scail2_driving_video", "scail2_driving_mask", "scail2_replace"}},
+     {"scail2_reference_image", "scail2_reference_mask", "scail2_driving_video", "scail2_driving_mask"}},
     {"wan",
      "tests/golden/wan_speech/transformer",
      "tests/golden/wan_pipeline/model/tokenizer",
