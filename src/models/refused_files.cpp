@@ -58,7 +58,7 @@ const std::vector<LookAlike> kLookAlikes{
      .taken_by = kTimeMark},
     {.name = "SkyReels-V2", .classes = {"SkyReelsV2Transformer3DModel"}, .taken_by = kTimeMark},
     {.name = "ChronoEdit", .classes = {"ChronoEditTransformer3DModel"}, .taken_by = kTimeMark},
-    {.name = "SCAIL-2", .has = {{"patch_embedding_pose.weight"}, {"patch_embedding_mask.weight"}}, .taken_by = kHeadTableMark},
+    {.name = "SCAIL-Preview", .has = {{"patch_embedding_pose.weight"}}, .lacks = "patch_embedding_mask.weight", .taken_by = kHeadTableMark},
     {.name = "InfiniteTalk or MultiTalk", .has = {{"blocks.0.audio_cross_attn.q_linear.weight"}}, .taken_by = kHeadTableMark},
     {.name = "LongCat-Video",
      .classes = {"LongCatVideoTransformer3DModel"},

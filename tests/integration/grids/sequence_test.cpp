@@ -189,6 +189,18 @@ TEST_F(SequenceOf, AClipThatDrivesWan) {
   }
 }
 
+/// Tokens of pictures, a clip and the one that drives it are one run, of which places have any part.
+TEST_F(SequenceOf, APictureThatActs) {
+  const auto made = kScailKind.made(folder.path());
+  model = made.model;
+  data = made.data + "--extra_inputs " + made.columns + " ";
+  for (const char* more : {"", "--use_gradient_checkpointing "}) {
+    expect_same("--lora_target_modules attn1.to_q,to_v,ffn.net.2 " + std::string(more));
+    expect_same("--trainable_models dit.patch_embedding_pose,dit.patch_embedding_mask,dit.blocks.1.ffn --learning_rate 1e-3 " +
+                std::string(more));
+  }
+}
+
 TEST_F(SequenceOf, PicturesBesideTheTarget) {
   const auto references = kGolden / "../references";
   data = "--dataset_metadata_path " + quoted(references / "metadata.json") + " --extra_inputs kontext_images ";

@@ -52,7 +52,11 @@ TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
 }
 
 TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
-  const std::string more = GetParam() == "wan-s2v-14b" ? " --extra_inputs input_image --num_frames 17" : "";  // without which it is refused
+  // Without their columns these are refused.
+  const std::map<std::string, std::string> columns{
+      {"wan-s2v-14b", " --extra_inputs input_image --num_frames 17"},
+      {"wan-scail-2-14b", " --extra_inputs scail2_reference_image,scail2_reference_mask,scail2_driving_video,scail2_driving_mask"}};
+  const auto more = columns.contains(GetParam()) ? columns.at(GetParam()) : "";
   auto plan = plan_of("--model " + GetParam() + " --height 512 --width 512 --max_steps 10 --lora_rank 4" + more);
   EXPECT_GT(gib(stage_of(plan, "step")["peak"]["weights"]), 1.5);
 }

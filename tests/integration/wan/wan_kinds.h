@@ -99,6 +99,15 @@ inline const WanKind kDrivingKind{
     "",
     "dit.blocks.1",
     /*runs_once=*/false};
+/// Both ways at once: a row animates a picture, and the other replaces a person by two.
+inline const WanKind kScailKind{
+    "scail", [](const fs::path&) {
+      const fs::path acted = golden_path("wan_scail");
+      return WanModelAndData{
+          wan_parts({acted / "transformer", fs::path(golden_path("wan_image/image_encoder"))}),
+          option("dataset_metadata_path", acted / "metadata.json") + "--height 32 --width 64 --num_frames 5 --frame_rate 10 ",
+          "scail2_reference_image,scail2_reference_mask,scail2_driving_video,scail2_driving_mask,scail2_replace"};
+    }};
 inline const WanKind kSpeechKind{"s2v",
                                  [](const fs::path&) {
                                    const fs::path speaking = golden_path("wan_speech");

@@ -32,7 +32,7 @@ json or_null(int64_t value) { return value > 0 ? json(value) : json(); }
 bool has_config(const ModelEntry& entry) {
   if (!entry.config.is_object()) return false;
   auto name = io::class_name(entry.config);
-  return name != "WanModel" && name != "VaceWanModel" && name != "WanAnimateModel";
+  return name != "WanModel" && name != "WanSCAILModel" && name != "SCAIL2Model" && name != "VaceWanModel" && name != "WanAnimateModel";
 }
 
 json transformer_config(const Config& c) {
@@ -76,6 +76,23 @@ json driven_config(const Config& c) {
           {"refer_offset_h", driving.offsets[1]},
           {"refer_offset_w", driving.offsets[2]},
           {"refer_stride", driving.stride}};
+}
+
+/// Returns what the published config.json of SCAIL-2's transformer says.
+json scail_config(const Config& c) {
+  return {{"_class_name", "WanSCAILModel"},
+          {"model_type", "i2v"},
+          {"dim", c.width()},
+          {"num_heads", c.num_heads},
+          {"in_dim", c.in_channels},
+          {"mask_dim", c.extras.area_channels},
+          {"out_dim", c.out_channels},
+          {"text_dim", c.caption_width},
+          {"text_len", 512},
+          {"freq_dim", c.time_channels},
+          {"ffn_dim", c.hidden},
+          {"num_layers", c.num_layers},
+          {"eps", 1e-6}};
 }
 
 /// What VideoX-Fun has in its config.json for layers that diffusers' class lacks, which is not to take the file for its own.
@@ -241,6 +258,8 @@ class Beside {
     return extras.has_reference || extras.has_camera || config_.in_channels > 2 * config_.out_channels + kMaskChannels;
   }
 
+  bool is_scail() const { return config_.extras.area_channels > 0; }
+
   void add(const std::string& component, const std::function<json(const Source&)>& config_of) {
     const auto& source = source_of(component);
     if (source.tensors && !has_config(*source.entry)) beside_.configs[component + kConfig] = config_of(source);
@@ -251,6 +270,7 @@ class Beside {
     if (!source.tensors || has_config(*source.entry)) return;
     auto& config = beside_.configs[(name == "dit" ? "transformer" : "transformer_2") + kConfig];
     config = is_driven_ ? driven_config(config_) : transformer_config(source.read(detect));
+    if (is_scail()) config = scail_config(config_);
     if (is_fun()) add_fun(config, config_.extras);
     const auto& animate = source_of(kAnimate);
     if (animate.tensors) add_animate(config, detect_animate(animate.entry->config, animate.shapes(), config_));
@@ -261,7 +281,7 @@ class Beside {
   bool is_whole() const {
     const bool has_all = std::ranges::all_of(model_.names().experts, [&](const auto& expert) { return has(expert.component); });
     const bool has_image = config_.image_width == 0 || has(kImageEncoder);
-    const bool has_pipeline = !is_driven_;  // diffusers makes it of blocks, which a model_index.json does not tell
+    const bool has_pipeline = !is_driven_ && !is_scail();  // it has none of SCAIL-2, and makes that of Animate-2 of blocks
     return has_pipeline && has_all && has_image && has(kTextEncoder) && has(kVae) && beside_.tokenizers.contains(kTokenizer);
   }
 

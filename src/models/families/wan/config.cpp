@@ -41,7 +41,8 @@ Extras extras_of(const io::Shapes& shapes) {
   constexpr int64_t kChannels = 64 * kRayChannels;
   Extras c{.image_places = side_or_none(shapes, "condition_embedder.image_embedder.pos_embed", 1),
            .has_reference = shapes.contains("ref_conv.weight"),
-           .has_camera = shapes.contains(kCamera)};
+           .has_camera = shapes.contains(kCamera),
+           .area_channels = side_or_none(shapes, "patch_embedding_mask.weight", 1)};
   if (const auto channels = side_or_none(shapes, kCamera, 1); c.has_camera && channels != kChannels)
     data_error("models", "the transformer's adapter of cameras reads {} channels; {} were expected", channels, kChannels);
   return c;
@@ -139,10 +140,12 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kOriginalNumbers, json, tensors);
   agree_on(json, "out_channels", c.out_channels, tensors);
   agree_on(json, "pos_embed_seq_len", c.extras.image_places, tensors);
+  agree_on(json, "mask_dim", c.extras.area_channels, tensors);
   read_speech(c.extras.speech, json, tensors);
   if (!tensors) {
     io::take(json, "add_ref_conv", c.extras.has_reference, kWhat);
     io::take(json, "add_control_adapter", c.extras.has_camera, kWhat);
+    if (c.extras.area_channels > 0 && c.image_width == 0) c.image_width = 1280;  // which its config.json does not say
   }
   refuse_others(json);
 }

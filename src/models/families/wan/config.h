@@ -31,6 +31,9 @@ struct SpeechConfig {
 /// The blocks behind which the published model hears.
 inline const std::vector<int64_t> kPublishedHearing{0, 4, 8, 12, 16, 20, 24, 27, 30, 33, 36, 39};
 
+/// The base of rotary frequencies.
+inline constexpr double kRopeTheta = 10000.0;
+
 /// Holds what some transformers have that others have not.
 struct Extras {
   int64_t image_places = 0;    ///< rows of the table of places of CLIP's states, for first and last frame; 0: there is none
@@ -38,6 +41,7 @@ struct Extras {
   bool has_camera = false;     ///< whether it takes rays of a camera, as others of them do
   DrivingConfig driving = {};
   SpeechConfig speech = {};
+  int64_t area_channels = 0;  ///< of coloured areas, which SCAIL-2's reads with pictures and a driving clip; 0: it is another transformer
 };
 
 /// Every architecture number of the transformer. Defaults are those of Wan2.1-T2V-14B, and of both experts of Wan2.2-T2V-A14B.

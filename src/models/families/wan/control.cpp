@@ -12,7 +12,8 @@ namespace burnish::models::wan {
 Control::Control(const ModelOptions& options, Components& components, const Config& dit, bool has_dit)
     : SideModule(options, components), dit_(dit), has_dit_(has_dit) {
   const auto latents = dit.out_channels, rest = dit.in_channels - (can_control() ? 2 : 1) * latents;
-  if (has_dit && rest != 0 && rest != latents && rest != latents + kMaskChannels)
+  const bool is_scail = dit.extras.area_channels > 0;  // which says itself what it reads
+  if (has_dit && !is_scail && rest != 0 && rest != latents && rest != latents + kMaskChannels)
     data_error(
         "models",
         "the transformer reads {} channels and predicts {}; no model of Wan that is known reads so many, which are the noise, a clip "

@@ -11,6 +11,7 @@
 #include "models/families/wan/model.h"
 #include "models/families/wan/motion.h"
 #include "models/families/wan/published.h"
+#include "models/families/wan/scail_units.h"
 #include "models/families/wan/speech_units.h"
 #include "models/families/wan/vace.h"
 #include "models/families/wan/vace_scale.h"
@@ -55,7 +56,9 @@ Source find_dit(const ModelEntry& entry) {
                                               "WanAnimateTransformer3DModel",
                                               "WanAnimateModel",
                                               kDrivenClass,
-                                              "WanModel_S2V"};
+                                              "WanModel_S2V",
+                                              "WanSCAILModel",
+                                              "SCAIL2Model"};
   bool is_config = !entry.tensors && kClasses.contains(name);
   return is_config ? Source{&entry, std::nullopt, {}} : Source{};
 }
@@ -89,6 +92,7 @@ std::string describe_entry(const ModelEntry& entry) {
                    {found.vace.front(), "VACE"},
                    {found.animate, "Wan-Animate"},
                    {found.is_driven ? dit : Source{}, "Wan-Animate-2"},
+                   {config.extras.area_channels > 0 ? dit : Source{}, "SCAIL-2"},
                    {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.senses.image_encoder, "CLIP image encoder"},
@@ -103,6 +107,7 @@ Columns all_inputs() {
   all.insert(all.end(), std::begin(kAnimateInputs), std::end(kAnimateInputs));
   all.insert(all.end(), std::begin(kDrivingInputs), std::end(kDrivingInputs));
   all.insert(all.end(), std::begin(kSpeechInputs), std::end(kSpeechInputs));
+  all.insert(all.end(), std::begin(kScailInputs), std::end(kScailInputs));
   all.push_back(kMotionInput);
   return all;
 }
@@ -149,7 +154,7 @@ extern const Family kFamily{
     .not_supported =
         {
             {"LongCat-Video", "its blocks are not those of Wan, whose text encoder and autoencoder it has"},
-            {"SCAIL-2", "it follows a driving clip, whose tokens and masks it reads by two convolutions more"},
+            {"SCAIL-Preview", "it reads no areas of persons, by which SCAIL-2 tells whom a clip moves"},
             {"InfiniteTalk", "its blocks hear speech frame by frame, through attention of their own"},
             {"Bernini-Diffusers", "its experts lie behind a planner's names; Bernini-R has them as Wan 2.2 has its own"},
             {"Wan-Dancer", "it reads music"},

@@ -39,6 +39,7 @@ at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
 }  // namespace
 
 FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
+  if (c.extras.area_channels > 0) return FirstFrame::none;
   if (c.in_channels > c.out_channels) return FirstFrame::beside;
   return is_of_wan_2_2(c, autoencoder) || c.extras.speech.is_there() ? FirstFrame::held : FirstFrame::none;
 }

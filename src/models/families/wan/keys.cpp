@@ -62,6 +62,8 @@ const std::string kOfDrivenBlock = "block.";
 const RenamedLayers kInHintBlocks{{"before_proj", {"proj_in"}}, {"after_proj", {"proj_out"}}};
 const RenamedLayers kOutside{
     {"patch_embedding", {"patch_embedding"}},
+    {"patch_embedding_pose", {"patch_embedding_pose"}},
+    {"patch_embedding_mask", {"patch_embedding_mask"}},
     {"text_embedding.0", {"condition_embedder.text_embedder.linear_1"}},
     {"text_embedding.2", {"condition_embedder.text_embedder.linear_2"}},
     {"time_embedding.0", {"condition_embedder.time_embedder.linear_1"}},
@@ -295,6 +297,7 @@ std::map<std::string, LayerTable> written_layers(const AnimateConfig& config) { 
 std::vector<std::string> high_precision_layers(const Config& config) {
   std::vector<std::string> layers{"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"};
   if (config.extras.speech.is_there()) layers.emplace_back("casual_audio_encoder\\..*");
+  if (config.extras.area_channels > 0) layers.insert(layers.end(), {"patch_embedding_pose", "patch_embedding_mask"});
   return layers;
 }
 

@@ -22,6 +22,7 @@
 #include "models/families/wan/keys.h"
 #include "models/families/wan/motion_units.h"
 #include "models/families/wan/prompt.h"
+#include "models/families/wan/scail_units.h"
 #include "models/families/wan/speech_units.h"
 #include "models/families/wan/vace_units.h"
 #include "models/files/scheduler_file.h"
@@ -90,6 +91,9 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
   if (!found.has_dit() && reads_driving(options_))
     config_ = driven_config_of(autoencoder_.channels, read_named(found.text_encoder, text::t5_config).width,
                                read_named(found.senses.image_encoder, clip_vision_config).width);
+  if (!found.has_dit() && reads_scail(options_))
+    config_ = scail_config_of(autoencoder_.channels, read_named(found.text_encoder, text::t5_config).width,
+                              read_named(found.senses.image_encoder, clip_vision_config).width);
   first_frame_ = first_frame_of(config_, vae_config);
   if (!options_.references && options_.extra_inputs.contains(kLastFrame.name))
     config_error(
@@ -110,6 +114,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
   for (const auto& module : side_modules_) latent_space_.streams[0].num_before += module->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   latent_space_.frame_rate = frame_rate_of(config_, vae_config);
+  if (config_.extras.area_channels > 0) latent_space_.side *= 2;  // of half their sides driving clips are tokens too
   if (gives(FirstFrame::held)) latent_space_.streams[0].held.name = kFirstLatents;
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
   if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
@@ -125,6 +130,7 @@ void WanModel::make_side_modules(const Found& found) {
   side_modules_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
   side_modules_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
   side_modules_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
+  side_modules_.push_back(std::make_unique<ScailUnits>(options_, components_, config_));
   for (const auto& module : side_modules_) {
     if (auto column = module->picture_before(); !column.empty() && options_.latents != "mean")
       config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", column);
@@ -154,6 +160,8 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
   recipe.parts = {name + ".modulation", name + ".body"};
   recipe.blocks = [](nn::Module& whole) { return static_cast<Transformer&>(whole).blocks(); };
   const bool is_second = name != "dit", is_driven = config_.extras.driving.is_read;
+  // Of SCAIL-2 a folder is its authors', as diffusers has no class for it.
+  const auto in_folder = is_driven ? diffusers_driven_keys() : config_.extras.area_channels > 0 ? original_keys() : io::KeyMap();
   const auto in_both = in_both_of(is_second);
   add(recipe, {.layers = {.weights = "",
                           .diffusers = is_second ? "transformer_2." : "transformer.",
@@ -166,7 +174,7 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                .without_gradient = {"frame_packer"},
                .foreign_layers = foreign_layers(config_, in_both),
                .written = written_layers(config_),
-               .folder_file = {"", is_driven ? diffusers_driven_keys() : io::KeyMap()},
+               .folder_file = {"", in_folder},
                .single_file = {"model.diffusion_model.", is_driven ? original_driven_keys() : original_keys()},
                .aliases = is_driven ? driven_target_names : target_names});
 }

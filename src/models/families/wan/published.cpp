@@ -103,6 +103,11 @@ std::vector<ModelEntry> named_driven(std::string_view name) {
   return entries;
 }
 
+/// Returns the components of SCAIL-2, which reads the noise and a mask of what has none.
+std::vector<ModelEntry> named_scail(std::string_view name) {
+  return named_sizes(name, {.in_channels = 20, .image_width = 1280, .extras = {.area_channels = 28}});
+}
+
 /// The Fun models, of which those of two versions that read the same are of the same sizes.
 std::vector<Variant> fun_models() {
   return {
@@ -175,6 +180,8 @@ std::vector<Variant> published() {
        UsualDrawing{.side = 960, .num_inference_steps = 20, .cfg_scale = 1}},
       {"wan-animate-2-14b", [] { return named_driven("wan-animate-2-14b"); }, "Wan2.2-Animate-2-14B", "Wan-AI/Wan2.2-Animate-2-14B",
        UsualDrawing{.side = 704, .num_inference_steps = 40, .cfg_scale = 3}},
+      {"wan-scail-2-14b", [] { return named_scail("wan-scail-2-14b"); }, "Wan2.1-SCAIL-2-14B", "zai-org/SCAIL-2",
+       UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 5}},
       {"wan-s2v-14b", [] { return named_speech("wan-s2v-14b"); }, "Wan2.2-S2V-14B", "Wan-AI/Wan2.2-S2V-14B",
        UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4.5}},
   };

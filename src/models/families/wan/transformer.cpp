@@ -20,7 +20,7 @@ namespace burnish::models::wan {
 
 namespace {
 
-constexpr double kRopeTheta = 10000.0, kImageEps = 1e-5;
+constexpr double kImageEps = 1e-5;
 
 /// [B, F · rows · columns, 4 · C] -> [B, C, F, H, W]; a token's numbers are by row, column and channel.
 at::Tensor from_tokens(const at::Tensor& x, int64_t frames, int64_t rows, int64_t columns) {
@@ -120,6 +120,7 @@ struct Transformer::Body {
     if (c.extras.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
     if (c.extras.speech.is_there()) speech = std::make_unique<Speech>(c, o);
     if (c.extras.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
+    if (c.extras.area_channels > 0) scail = std::make_unique<Scail>(c, o);
   }
   nn::Conv patch_in;
   TextEmbedder text;
@@ -130,6 +131,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Conv2d> reference_in;  ///< of latents of a reference picture, to a frame of tokens
   std::unique_ptr<CameraAdapter> camera;
   std::unique_ptr<Speech> speech;
+  std::unique_ptr<Scail> scail;
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
@@ -151,6 +153,7 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   if (body_->reference_in) own("ref_conv", *body_->reference_in);
   if (body_->camera) own("control_adapter", *body_->camera);
   if (body_->speech) own("", *body_->speech);
+  if (body_->scail) own("", *body_->scail);
 }
 
 Transformer::~Transformer() = default;
@@ -219,6 +222,7 @@ nn::Tensors Transformer::of_clip(const Inputs::Clip& clip) const {
 at::Tensor Transformer::tokens_of(const Inputs& in) const {
   const auto& b = *body_;
   const auto dtype = in.text_BTE.scalar_type();
+  if (in.cast) return b.scail->tokens(*in.cast, in.noisy_BCFHW, b.patch_in, dtype);
   auto patches = b.patch_in.forward(in.noisy_BCFHW.to(dtype));
   if (in.rays_BKFHW.defined()) patches = patches + b.camera->forward(in.rays_BKFHW.to(dtype));
   if (in.added_BDFHW.defined()) patches = patches + in.added_BDFHW;
@@ -231,7 +235,7 @@ at::Tensor Transformer::tokens_of(const Inputs& in) const {
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto width = config_.width(), of_blocks = kModulations * width;
-  const int64_t num_before = in.reference_BCHW.defined() ? 1 : 0;
+  const int64_t num_before = in.cast ? in.cast->pictures_BCRHW.size(2) : in.reference_BCHW.defined() ? 1 : 0;
   const auto frames = num_before + in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch,
              columns = in.noisy_BCFHW.size(4) / kPatch;
   const bool has_given = in.num_given > 0;
@@ -239,7 +243,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
 
   auto tokens = tokens_of(in);
   const auto num_given = in.num_given * rows * columns, num_noisy = tokens.size(1) - num_given;
-  auto [cos, sin] = rope(config_, frames, rows, columns, in.modulation_BM.options(), {.given = in.given_place});
+  auto [cos, sin] = in.cast ? Scail::tables(config_, *in.cast, rows, columns)
+                            : rope(config_, frames, rows, columns, in.modulation_BM.options(), {.given = in.given_place});
   const nn::Streams streams(shares(), has_given ? std::vector<int64_t>{num_given, num_noisy} : std::vector<int64_t>{num_noisy});
   const size_t noisy_run = has_given ? 1 : 0;
   auto noisy = streams.here(noisy_run, has_given ? tokens.narrow(1, num_given, num_noisy).contiguous() : tokens);
@@ -263,8 +268,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
   };
   auto all = predicted(inputs.front(), 0, noisy_run);
   if (has_given) all = at::cat({predicted(inputs.back(), 1, 0), all}, 1);
-  const auto num_drop = num_before * rows * columns;
-  return from_tokens(all.narrow(1, num_drop, all.size(1) - num_drop), frames - num_before, rows, columns);
+  const auto of_frame = rows * columns, num_frames = frames - num_before;
+  return from_tokens(all.narrow(1, num_before * of_frame, num_frames * of_frame), num_frames, rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -6,6 +6,7 @@
 #include "models/blocks/mmdit.h"
 #include "models/families/wan/blocks.h"
 #include "models/families/wan/config.h"
+#include "models/families/wan/scail.h"
 #include "models/families/wan/speech.h"
 
 namespace burnish::models::wan {
@@ -40,6 +41,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
       at::Tensor latents_BCFHW, text_BTE, counts_BT, modulation_BM, image_BNW;
     };
     std::optional<Clip> clip = {};
+    std::optional<Cast> cast = {};  ///< for configs with area_channels: pictures and a clip that drives
     at::Tensor is_negative_B = {};  ///< for driven configs: 1 for samples that guidance leads away from, which skip a block
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
