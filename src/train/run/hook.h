@@ -52,7 +52,7 @@ struct StepReport {
   std::map<std::string, double> logged;   ///< other values that the objective has logged
   std::optional<double> learned_rate;     ///< the rate that an optimizer found which finds its rate itself
   std::optional<double> validation_loss;  ///< loss of held-out samples, where a hook measured it after this step
-  std::map<double, double> losses_at;     ///< the same by the adapter's strength, at those of validation_strengths
+  std::map<std::string, double> losses_at;  ///< the same by the adapter's strength, at those of validation_strengths
   records::Asked asked = {};              ///< what was asked of the run when the step had been taken, the same on all processes
 };
 
