@@ -6,8 +6,8 @@ const english = {
   best: {
     title: "Which save is best", about: "More steps are not always better: a run may begin to know its pictures by heart. Saves are ranked by what they drew and, where there is one, by their validation loss.", rank: "Rank the saves",
     model: "Model that looks at the samples", note: "It is downloaded when it is first needed (1.7 GB; facebook/dinov2-base: 0.35 GB, without the column of prompts). Leave it empty to go by the validation loss alone.", looking: "Looking at the samples …",
-    take: step => `Take step ${step}.`, overfitting: step => `Overfitting began after step ${step}.`, save: "Save", drew: "What it drew", best: "best", overfit: "overfitted", copies: count => count === 1 ? "1 copy of a picture" : `${whole(count)} copies of pictures`, step: step => `step ${step}`, picture: (number, step) => `Sample ${number} of step ${step}`,
-    columns: {validation_loss: "Validation loss", likeness: "Like the pictures", answer: "Follows prompts", variety: "Variety", drift: "Change"},
+    take: step => `Take step ${step}.`, overfitting: step => `Overfitting began after step ${step}.`, save: "Save", drew: "What it drew", best: "best", overfit: "overfitted", byHeart: "knows pictures by heart", copies: count => count === 1 ? "1 copy of a picture" : `${whole(count)} copies of pictures`, step: step => `step ${step}`, picture: (number, step) => `Sample ${number} of step ${step}`,
+    columns: {validation_loss: "Validation loss", likeness: "Like the pictures", held_out: "Like pictures it did not see", memory: "By heart", answer: "Follows prompts", variety: "Variety", drift: "Change"},
   },
   publishing: {
     open: "Publish …", title: "Publish on Hugging Face", about: "A card says what the LoRA is, with samples and how to use it. It is sent with the newest weights, with the token of HF_TOKEN or of \"hf auth login\" on this machine.", description: "What it is for", license: "License", licenseNote: "Under which others may use it.",

@@ -6,8 +6,8 @@ const german = {
   best: {
     title: "Welcher Stand der beste ist", about: "Mehr Schritte sind nicht immer besser: Ein Lauf kann anfangen, seine Bilder auswendig zu kennen. Gespeicherte Stände werden danach geordnet, was sie zeichneten, und, wo es ihn gibt, nach dem Validierungsverlust.", rank: "Stände ordnen",
     model: "Modell, das die Proben ansieht", note: "Es wird heruntergeladen, wenn es zuerst gebraucht wird (1,7 GB; facebook/dinov2-base: 0,35 GB, ohne die Spalte der Prompts). Leer: allein nach dem Validierungsverlust.", looking: "Die Proben werden angesehen …",
-    take: step => `Nimm Schritt ${step}.`, overfitting: step => `Nach Schritt ${step} begann die Überanpassung.`, save: "Stand", drew: "Was er zeichnete", best: "der beste", overfit: "überangepasst", copies: count => count === 1 ? "1 Kopie eines Bildes" : `${whole(count)} Kopien von Bildern`, step: step => `Schritt ${step}`, picture: (number, step) => `Probe ${number} von Schritt ${step}`,
-    columns: {validation_loss: "Validierungsverlust", likeness: "Wie die Bilder", answer: "Folgt Prompts", variety: "Vielfalt", drift: "Änderung"},
+    take: step => `Nimm Schritt ${step}.`, overfitting: step => `Nach Schritt ${step} begann die Überanpassung.`, save: "Stand", drew: "Was er zeichnete", best: "der beste", overfit: "überangepasst", byHeart: "kennt Bilder auswendig", copies: count => count === 1 ? "1 Kopie eines Bildes" : `${whole(count)} Kopien von Bildern`, step: step => `Schritt ${step}`, picture: (number, step) => `Probe ${number} von Schritt ${step}`,
+    columns: {validation_loss: "Validierungsverlust", likeness: "Wie die Bilder", held_out: "Wie ungesehene Bilder", memory: "Auswendig", answer: "Folgt Prompts", variety: "Vielfalt", drift: "Änderung"},
   },
   publishing: {
     open: "Veröffentlichen …", title: "Auf Hugging Face veröffentlichen", about: "Eine Karte sagt, was die LoRA ist, mit Proben und wie man sie benutzt. Sie wird mit den neuesten Gewichten gesendet, mit dem Token aus HF_TOKEN oder aus „hf auth login“ auf diesem Rechner.", description: "Wofür sie ist", license: "Lizenz", licenseNote: "Unter der andere sie benutzen dürfen.",

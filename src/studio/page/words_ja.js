@@ -6,8 +6,8 @@ const japanese = {
   best: {
     title: "どの保存が最良か", about: "ステップが多いほど良いとは限りません。画像を丸暗記し始めることがあります。保存されたものを、描いた画像と、あれば検証損失で順位付けします。", rank: "順位を付ける",
     model: "サンプルを見るモデル", note: "初めて必要になったときにダウンロードします（1.7 GB。facebook/dinov2-base は 0.35 GB で、プロンプトの列はありません）。空なら検証損失だけで決めます。", looking: "サンプルを見ています …",
-    take: step => `ステップ ${step} を使ってください。`, overfitting: step => `ステップ ${step} の後に過学習が始まりました。`, save: "保存", drew: "描いたもの", best: "最良", overfit: "過学習", copies: count => `画像の複製 ${whole(count)} 枚`, step: step => `ステップ ${step}`, picture: (number, step) => `ステップ ${step} のサンプル ${number}`,
-    columns: {validation_loss: "検証損失", likeness: "画像との類似", answer: "プロンプトへの忠実さ", variety: "多様さ", drift: "変化"},
+    take: step => `ステップ ${step} を使ってください。`, overfitting: step => `ステップ ${step} の後に過学習が始まりました。`, save: "保存", drew: "描いたもの", best: "最良", overfit: "過学習", byHeart: "画像を丸暗記", copies: count => `画像の複製 ${whole(count)} 枚`, step: step => `ステップ ${step}`, picture: (number, step) => `ステップ ${step} のサンプル ${number}`,
+    columns: {validation_loss: "検証損失", likeness: "画像との類似", held_out: "未使用画像との類似", memory: "丸暗記", answer: "プロンプトへの忠実さ", variety: "多様さ", drift: "変化"},
   },
   publishing: {
     open: "公開 …", title: "Hugging Face で公開", about: "カードには LoRA の説明、サンプル、使い方が書かれます。このマシンの HF_TOKEN または「hf auth login」のトークンで、最新の重みとともに送られます。", description: "用途", license: "ライセンス", licenseNote: "他の人が使うときの条件です。",

@@ -6,8 +6,8 @@ const chinese = {
   best: {
     title: "哪个存档最好", about: "步数并非越多越好：训练可能开始死记图片。存档按它们画出的图片排名，如有验证损失也会参考。", rank: "给存档排名",
     model: "查看样图的模型", note: "第一次需要时下载（1.7 GB；facebook/dinov2-base 为 0.35 GB，没有提示词一列）。留空则只按验证损失。", looking: "正在查看样图 …",
-    take: step => `请用第 ${step} 步。`, overfitting: step => `第 ${step} 步之后开始过拟合。`, save: "存档", drew: "画出的图片", best: "最好", overfit: "过拟合", copies: count => `${whole(count)} 张图片的复制`, step: step => `第 ${step} 步`, picture: (number, step) => `第 ${step} 步的样图 ${number}`,
-    columns: {validation_loss: "验证损失", likeness: "与图片相似", answer: "符合提示词", variety: "多样性", drift: "变化"},
+    take: step => `请用第 ${step} 步。`, overfitting: step => `第 ${step} 步之后开始过拟合。`, save: "存档", drew: "画出的图片", best: "最好", overfit: "过拟合", byHeart: "死记了图片", copies: count => `${whole(count)} 张图片的复制`, step: step => `第 ${step} 步`, picture: (number, step) => `第 ${step} 步的样图 ${number}`,
+    columns: {validation_loss: "验证损失", likeness: "与图片相似", held_out: "与未见图片相似", memory: "死记", answer: "符合提示词", variety: "多样性", drift: "变化"},
   },
   publishing: {
     open: "发布 …", title: "发布到 Hugging Face", about: "卡片说明这个 LoRA 是什么，附样图和用法。它与最新的权重一起，用本机 HF_TOKEN 或“hf auth login”的令牌发送。", description: "用途", license: "许可证", licenseNote: "他人使用时遵循的条件。",
