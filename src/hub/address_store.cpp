@@ -91,7 +91,7 @@ bool AddressStore::has(const RemoteFile& file) {
   return file.tag.empty() || (io::is_there(tag_path(file)) && io::read_text(tag_path(file)) == file.tag);
 }
 
-/// What is left of another version has another name.
+/// The name tells versions apart, so that the rest of another one is not gone on with.
 fs::path AddressStore::partial(const RemoteFile& file) const {
   return folder_ / "partial" / (io::sha256(file.path + "\n" + file.tag).substr(0, 32) + ".incomplete");
 }

@@ -107,7 +107,8 @@ class Place final : public Hub {
     Listing listing;
     if (dataset_.is_prefix) add_objects(transport, id, listing);
     else if (dataset_.is_list) add_listed(transport, id, listing);
-    else for (const auto& address : dataset_.files) add(address, listing);
+    else
+      for (const auto& address : dataset_.files) add(address, listing);
     return listing;
   }
   Request request(const std::string& /*id*/, const std::string& /*commit*/, const std::string& path) const override {
@@ -146,7 +147,7 @@ class Place final : public Hub {
       if (!caption.empty()) captions_[path_of(address)] = caption;
     }
   }
-  /// What is named otherwise begins as the prefix does and lies elsewhere: photos2/a.png beside photos/a.png.
+  /// Objects may begin as the prefix does and lie elsewhere: photos2/a.png beside photos/a.png.
   void add_objects(const Transport& transport, const std::string& id, Listing& listing) const {
     const auto [bucket, prefix] = bucket_and_key(dataset_.text);
     auto url = s3_url(aws_, bucket, "");
@@ -159,8 +160,8 @@ class Place final : public Hub {
         const bool is_folder = object.key.ends_with('/') || !is_safe_path(object.key);
         const bool is_below = prefix.empty() || object.key == prefix || object.key.starts_with(prefix + "/");
         if (is_folder || !is_below) continue;
-        const auto path = object.key == prefix ? prefix.substr(prefix.rfind('/') + 1)
-                                               : object.key.substr(prefix.empty() ? 0 : prefix.size() + 1);
+        const auto path =
+            object.key == prefix ? prefix.substr(prefix.rfind('/') + 1) : object.key.substr(prefix.empty() ? 0 : prefix.size() + 1);
         if (addresses_.emplace(path, kS3 + bucket + "/" + object.key).second)
           listing.files.push_back({.path = path, .size = object.size, .tag = object.tag});
       }

@@ -9,9 +9,9 @@
 
 namespace burnish::hub {
 
-/// A dataset that lies at addresses of its own, on no hub: s3://BUCKET/PREFIX, what a bucket has below a prefix; http(s)://…/NAME.txt, a list
-/// with an address a line, and a caption behind a tab or blanks; http(s)://…/NAME.tar or .parquet, an archive; and of S3 or HTTP archives
-/// of counted names: …/{000..099}.tar.
+/// A dataset that lies at addresses of its own, on no hub: s3://BUCKET/PREFIX, what a bucket has below a prefix; http(s)://…/NAME.txt, a
+/// list with an address a line, and a caption behind a tab or blanks; http(s)://…/NAME.tar or .parquet, an archive; and of S3 or HTTP
+/// archives of counted names: …/{000..099}.tar.
 struct AddressedDataset {
   std::string text = {};                ///< as it was given
   std::vector<std::string> files = {};  ///< addresses of archives, where these are named

@@ -4,8 +4,8 @@
 
 namespace burnish::hub {
 
-/// What AWS's own programs read of the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION (or
-/// AWS_DEFAULT_REGION) and AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL), which names another store that speaks S3.
+/// The settings that AWS's own programs read of the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION
+/// (or AWS_DEFAULT_REGION) and AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL), which names another store that speaks S3.
 struct AwsSettings {
   std::string key = {}, secret = {}, session = {};  ///< "" where nothing is signed, as of buckets that all may read
   std::string region = "us-east-1", endpoint = {};

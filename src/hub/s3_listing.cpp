@@ -25,8 +25,8 @@ std::optional<std::string_view> element(std::string_view xml, const std::string&
 
 /// Resolves the five entities that XML knows of itself.
 std::string plain(std::string_view text) {
-  constexpr std::pair<std::string_view, char> kEntities[] = {
-      {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}, {"&#34;", '"'}, {"&#39;", '\''}};
+  constexpr std::pair<std::string_view, char> kEntities[] = {{"&amp;", '&'},   {"&lt;", '<'},  {"&gt;", '>'},  {"&quot;", '"'},
+                                                             {"&apos;", '\''}, {"&#34;", '"'}, {"&#39;", '\''}};
   std::string all;
   while (!text.empty()) {
     bool is_entity = false;

@@ -8,8 +8,8 @@
 #include "base/input_error.h"
 #include "base/log.h"
 #include "io/model_values.h"
-#include "judging/dino3_tower.h"
 #include "models/files/processor_settings.h"
+#include "tagging/dino3_tower.h"
 
 namespace burnish::judging {
 
@@ -26,8 +26,8 @@ std::string without_model(const std::string& name) {
 
 bool is_dino3(const models::ModelEntry& entry) {
   const auto has = [&](const char* name) { return entry.tensors->contains(name); };
-  return entry.tensors && has("embeddings.cls_token") && has("embeddings.patch_embeddings.weight") && !has("embeddings.position_embeddings") &&
-         (has("layer.0.layer_scale1.lambda1") || has("model.layer.0.layer_scale1.lambda1"));
+  return entry.tensors && has("embeddings.cls_token") && has("embeddings.patch_embeddings.weight") &&
+         !has("embeddings.position_embeddings") && (has("layer.0.layer_scale1.lambda1") || has("model.layer.0.layer_scale1.lambda1"));
 }
 
 /// Reads how pictures are shown; published with it are sides of 224 and ImageNet's colours.
@@ -60,17 +60,17 @@ Dino3::Dino3(const models::ModelFiles& files, const models::ModelOptions& option
     data_error("judging", "there is no DINOv3 in {}; name the folder of one, or facebook/dinov3-vits16-pretrain-lvd1689m",
                files.describe());
   const models::Source source{entry, entry->tensors->renamed(without_model), {}};
-  const auto config = models::naming(entry->label, [&] { return dino3_config(entry->config, source.shapes()); });
+  const auto config = models::naming(entry->label, [&] { return tagging::dino3_config(entry->config, source.shapes()); });
   rule_ = rule_of_dino3(files, *entry, config.patch);
   components_.add({.name = kDino3Tower, .what = kDino3, .source = source, .build = [config](const auto&, const auto& o) {
-                     return std::make_unique<Dino3Tower>(config, o);
+                     return std::make_unique<tagging::Dino3Tower>(config, o);
                    }});
   info("DINOv3 is under the DINOv3 License of Meta: what is made with it names it, and some uses are forbidden");
 }
 
 at::Tensor Dino3::of_pictures(const at::Tensor& image_N3SS) {
   at::NoGradGuard no_grad;
-  auto& tower = static_cast<Dino3Tower&>(components_.module(kDino3Tower));
+  auto& tower = static_cast<tagging::Dino3Tower&>(components_.module(kDino3Tower));
   const auto rows = tower.pooled(image_N3SS.to(options_.device, options_.dtype)).to(at::kCPU, at::kFloat);
   return rows / rows.norm(2, -1, /*keepdim=*/true);
 }

@@ -35,7 +35,7 @@ std::optional<double> variety_of(const at::Tensor& pictures_ND) {
   return 1 - (alike.sum() - alike.diagonal().sum()).item<double>() / static_cast<double>(count * (count - 1));
 }
 
-/// How much nearer each picture's nearest training picture is than its nearest held-out one.
+/// Computes how much nearer each picture's nearest training picture is than its nearest held-out one.
 std::vector<double> memories_of(const at::Tensor& pictures_ND, const Beside& beside) {
   const auto count = std::min(beside.training_ND.size(0), beside.held_out_ND.size(0));
   const auto to_training = at::matmul(pictures_ND, beside.training_ND.t()), to_held_out = at::matmul(pictures_ND, beside.held_out_ND.t());
@@ -64,7 +64,7 @@ void compare_with_held_out(const Drawn& drawn, const Beside& beside, const Drawn
   double sum = 0;
   for (auto one : memories) sum += one;
   s.memory = sum / static_cast<double>(memories.size());
-  // What a prompt asks for may lie nearer to one of the sets by chance, as it did before training.
+  // A prompt may ask for what lies nearer to one of the sets, as it did before training.
   if (before != nullptr) {
     const auto at_start = memories_of(before->pictures_ND, beside);
     for (size_t i = 0; i < memories.size(); ++i) {

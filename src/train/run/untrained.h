@@ -10,10 +10,10 @@ namespace burnish::train {
 /// samples before a run is made of this. Samples are drawn for as held-out ones are: at the same few times each.
 class Untrained {
  public:
-  /// What questions differ in.
+  /// A question that is asked of samples.
   struct Question {
-    std::string is;            ///< what is asked, for messages: "captions are compared"
-    int64_t rank = 1;          ///< of the adapter
+    std::string is;              ///< what is asked, for messages: "captions are compared"
+    int64_t rank = 1;            ///< of the adapter
     bool with_backward = false;  ///< whether gradients are taken, so that what a run saves memory by in backward is of use
     /// Picks that are encoded, of samples under captions; none: each sample under its own caption.
     std::function<std::vector<Pick>(const Samples&)> picks = {};

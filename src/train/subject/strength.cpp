@@ -4,7 +4,6 @@
 
 #include "base/number.h"
 #include "base/text.h"
-#include "train/subject/attached.h"
 
 namespace burnish::train {
 
@@ -25,15 +24,6 @@ std::optional<Strength> parse_strength(std::string_view text) {
   if (!layers) return std::nullopt;
   strength.layers = *layers;
   return strength;
-}
-
-AtStrength::AtStrength(const Attached& attached, const Strength& strength)
-    : attached_(&attached), has_factors_(strength.layers.is_given()), whole_(strength.whole) {
-  if (has_factors_) attached.set_factors(strength.layers);
-}
-
-AtStrength::~AtStrength() {
-  if (has_factors_) attached_->set_factors({});
 }
 
 }  // namespace burnish::train

@@ -157,8 +157,9 @@ TEST_F(Best, MemoryShowsBesidePicturesThatTheRunDidNotSee) {
 }
 
 TEST_F(Best, TwoModelsThatComparePicturesAreRefused) {
-  refused(2, "best " + quoted(at("run")) + " " + option("model", golden_path("likeness/dino")) + option("model", golden_path("likeness/dino3")),
-          {"DINOv2 and DINOv3 both compare pictures with pictures"});
+  refused(
+      2, "best " + quoted(at("run")) + " " + option("model", golden_path("likeness/dino")) + option("model", golden_path("likeness/dino3")),
+      {"DINOv2 and DINOv3 both compare pictures with pictures"});
 }
 
 TEST_F(Best, IsSaidInWordsWithTheFileThatIsTaken) {

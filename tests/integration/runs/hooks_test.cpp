@@ -107,9 +107,10 @@ TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
 }
 
 TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
-  auto outcome = trained_with_hooks("--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths '0,0.5,-1; 1:.*to_q=0,.*to_v=0; 1:.*to_v=0' " +
-                                        held_out() + option("preview_prompts", prompts()),
-                                    folder / "run");
+  auto outcome = trained_with_hooks(
+      "--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths '0,0.5,-1; 1:.*to_q=0,.*to_v=0; 1:.*to_v=0' " +
+          held_out() + option("preview_prompts", prompts()),
+      folder / "run");
   const auto losses = nlohmann::json::parse(read_file(folder / "run/validation.json"));
   EXPECT_EQ(losses["at"]["0"], losses["before"]) << "a fresh adapter is none";
   EXPECT_NE(losses["at"]["0.5"], losses["after"]);

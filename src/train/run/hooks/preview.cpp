@@ -3,6 +3,7 @@
 #include "data/drawn_file.h"
 #include "loras/merged.h"
 #include "records/previews.h"
+#include "train/run/at_strength.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
@@ -40,7 +41,8 @@ class Preview final : public Hook {
       const auto first = static_cast<int64_t>(i) * std::ssize(training_.previews->pictures);
       TakePreview take;
       if (training_.world.is_first())
-        take = [this, first, strength = strengths[i].text()](int64_t number, const drawing::Picture& picture, const drawing::Decoded& drawn) {
+        take = [this, first, strength = strengths[i].text()](int64_t number, const drawing::Picture& picture,
+                                                             const drawing::Decoded& drawn) {
           write(first + number, picture, strength, drawn);
         };
       draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/say.h"
 #include "io/files.h"
+#include "train/run/at_strength.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {

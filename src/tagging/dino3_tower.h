@@ -6,11 +6,11 @@
 #include "nn/block.h"
 #include "nn/layers.h"
 
-namespace burnish::judging {
+namespace burnish::tagging {
 
 // Shape letters: B pictures, L tokens, C channels, S side of a picture in pixels.
 
-/// What config.json and shapes say of a DINOv3.
+/// Numbers of a DINOv3.
 struct Dino3Config {
   int64_t width = 384, hidden = 1536, patch = 16;
   int64_t num_layers = 12, num_heads = 6;
@@ -20,7 +20,7 @@ struct Dino3Config {
   double eps = 1e-5;          ///< of its norms
   bool has_key_bias = false;
 };
-/// Reads it; a data Error for what does not fit together. Shapes are under the names of transformers 4.
+/// Reads what config.json and shapes say; a data Error for what does not fit together. Shapes have the names of transformers 4.
 Dino3Config dino3_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
 /// A transformer over a token for the picture, registers and patches of it (transformers' DINOv3ViTModel).
@@ -38,4 +38,4 @@ class Dino3Tower : public nn::Module {
   nn::LayerNorm norm_;
 };
 
-}  // namespace burnish::judging
+}  // namespace burnish::tagging

@@ -1,4 +1,4 @@
-#include "judging/dino3_tower.h"
+#include "tagging/dino3_tower.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -14,11 +14,11 @@
 #include "io/model_values.h"
 #include "nn/attention.h"
 
-namespace burnish::judging {
+namespace burnish::tagging {
 
 namespace {
 
-constexpr const char* kWhat = "DINOv3";
+constexpr const char* kDino3 = "DINOv3";
 
 /// A gain for each channel of what a layer adds.
 struct LayerScale : nn::Module {
@@ -118,27 +118,27 @@ nn::Tensors turns_of_patches(int64_t num_rows, int64_t num_columns, int64_t head
 
 Dino3Config dino3_config(const nlohmann::json& json, const io::Shapes& shapes) {
   Dino3Config c;
-  c.width = io::side_of(shapes, "embeddings.patch_embeddings.weight", 0, kWhat);
-  c.patch = io::side_of(shapes, "embeddings.patch_embeddings.weight", 2, kWhat);
-  c.hidden = io::side_of(shapes, "layer.0.mlp.up_proj.weight", 0, kWhat);
+  c.width = io::side_of(shapes, "embeddings.patch_embeddings.weight", 0, kDino3);
+  c.patch = io::side_of(shapes, "embeddings.patch_embeddings.weight", 2, kDino3);
+  c.hidden = io::side_of(shapes, "layer.0.mlp.up_proj.weight", 0, kDino3);
   c.num_layers = io::count_of(shapes, "layer.{}.norm1.weight");
-  c.num_registers = shapes.contains("embeddings.register_tokens") ? io::side_of(shapes, "embeddings.register_tokens", 1, kWhat) : 0;
+  c.num_registers = shapes.contains("embeddings.register_tokens") ? io::side_of(shapes, "embeddings.register_tokens", 1, kDino3) : 0;
   c.is_gated = shapes.contains("layer.0.mlp.gate_proj.weight");
   c.has_key_bias = shapes.contains("layer.0.attention.k_proj.bias");
   constexpr int64_t kHeadWidth = 64;  // of published ones
   c.num_heads = c.width % kHeadWidth == 0 ? c.width / kHeadWidth : 1;
-  io::take(json, "num_attention_heads", c.num_heads, kWhat);
-  io::take(json, "layer_norm_eps", c.eps, kWhat);
-  io::take(json, "rope_theta", c.theta, kWhat);
-  if (json.is_object() && json.contains("rope_parameters")) io::take(json["rope_parameters"], "rope_theta", c.theta, kWhat);
+  io::take(json, "num_attention_heads", c.num_heads, kDino3);
+  io::take(json, "layer_norm_eps", c.eps, kDino3);
+  io::take(json, "rope_theta", c.theta, kDino3);
+  if (json.is_object() && json.contains("rope_parameters")) io::take(json["rope_parameters"], "rope_theta", c.theta, kDino3);
   std::string activation = c.is_gated ? "silu" : "gelu";
   const auto expected = activation;
-  io::take(json, "hidden_act", activation, kWhat);
+  io::take(json, "hidden_act", activation, kDino3);
   if (activation != expected)
-    data_error("judging", "this DINOv3 has hidden_act = {}, and {} was expected, as of those whose MLPs are {}", activation, expected,
+    data_error("tagging", "this DINOv3 has hidden_act = {}, and {} was expected, as of those whose MLPs are {}", activation, expected,
                c.is_gated ? "gated" : "plain");
   if (c.num_layers < 1 || c.num_heads < 1 || c.width % (4 * c.num_heads) != 0)
-    data_error("judging", "this DINOv3 has {} layers and {} heads over {} channels; at least 1 and heads of a multiple of 4 were expected",
+    data_error("tagging", "this DINOv3 has {} layers and {} heads over {} channels; at least 1 and heads of a multiple of 4 were expected",
                c.num_layers, c.num_heads, c.width);
   return c;
 }
@@ -172,4 +172,4 @@ at::Tensor Dino3Tower::pooled(const at::Tensor& image_B3SS) {
   return norm_.forward(inputs[0].select(1, 0));
 }
 
-}  // namespace burnish::judging
+}  // namespace burnish::tagging
