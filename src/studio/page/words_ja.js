@@ -31,6 +31,11 @@ const japanese = {
   up: "前へ", down: "後へ", remove: "取り除く", undo: "元に戻す", wasRemoved: name => `${name} は待機から外れました。`, binned: name => `${name} をごみ箱に移しました。`, stop: "停止して保存", stopEpoch: "このエポックで停止",
   saveNow: "今すぐ保存", previewNow: "今すぐプレビュー", resume: "再開", clone: "これをもとに新しい学習", drawWith: "これで描く", trainMore: "さらに学習", moreSteps: "追加するステップ", moreEpochs: "追加するエポック", goOn: "続ける", fromLora: "この LoRA から新しい学習",
   fromLoraNote: "「続ける」は同じ画像と設定で続けます。画像や説明文を変えた場合は新しい学習にしてください。学んだ内容から始まります。",
+  compared: {
+    asking: "モデルに尋ねています …", none: "該当なし。",
+    captions: {title: "内容をほとんど表さないキャプション", about: "この実行の前のモデルに尋ねます。自分のキャプションから分かることが普通より少ない画像で、誤ったキャプションが含まれます。", start: "誤ったキャプションを探す", says: one => `損失の ${Math.round(100 * (1 - Math.exp(one.difference)))} % を説明`},
+    gradients: {title: "別の方向に引く画像", about: "各画像が教えることと、ほかの画像が教えることを比べます。壊れた画像や別のセットの画像が目立ちます。", start: "画像を比べる", says: one => `一致度 ${number(one.agreement, 2)}`},
+  },
   noVisits: "画像ごとの損失はまだ記録されていません。", nothingStandsOut: visits => `画像を${whole(visits)}回見た結果、他より大きく劣るものも、丸暗記されたものもありません。`, standOut: visits => `画像を${whole(visits)}回見た結果、他よりうまく学べていないもの（誤った説明文、壊れた画像、別の種類の画像など）と、丸暗記されたものです。`, learnedBadly: percent => `学べていない：損失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `丸暗記：損失 ${percent} %`,
   tabs: {samples: "サンプル", overview: "概要", best: "最良の保存", pictures: "画像", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",
   archive: "アーカイブ", unarchive: "アーカイブから戻す", withArchived: "アーカイブも表示", compare: count => `${count} 件の学習を比較`, compareWith: name => `${name} を比較に選ぶ`,
