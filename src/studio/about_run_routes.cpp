@@ -115,8 +115,8 @@ void add_about_run_routes(Routes& routes, Studio& studio) {
   auto &captions = studio.runs.captions(), &gradients = studio.runs.gradients();
   add_comparison(routes, studio, kCaptions, captions, "compare_captions = 4", "says_little");
   add_comparison(routes, studio, kGradients, gradients, "compare_gradients = true", "pulls_elsewhere");
-  for (const auto& [path, about] : {std::pair(kBest, &rankings), std::pair(kCard, &cards), std::pair(kCaptions, &captions),
-                                    std::pair(kGradients, &gradients)}) {
+  for (const auto& [path, about] :
+       {std::pair(kBest, &rankings), std::pair(kCard, &cards), std::pair(kCaptions, &captions), std::pair(kGradients, &gradients)}) {
     routes.post(std::string(path) + "/stop", {}, of_run([about](const fs::path& run, const Request&, Response& response) {
                   if (!about->stop(run.filename().string())) return refuse(response, 409, "nothing is being done of that");
                   done(response);

@@ -8,8 +8,8 @@
 
 namespace burnish::studio {
 
-/// Asks a verb of the program about runs, `best`, `card` or `data` say: one run after the other, each a job that is called by its run, which goes
-/// on without the studio and is kept until the verb is asked again.
+/// Asks a verb of the program about runs, `best`, `card` or `data` say: one run after the other, each a job that is called by its run,
+/// which goes on without the studio and is kept until the verb is asked again.
 class AboutRuns {
  public:
   /// Goes on with those that wait. What is asked lies in a folder of the queue that is called by `question`, or by the verb.

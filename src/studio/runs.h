@@ -18,8 +18,12 @@ class Runs {
  public:
   /// The workspace and the queue must outlive it; the program is burnish.
   Runs(const Workspace& workspace, const Queue& queue, const std::string& program)
-      : workspace_(workspace), queue_(queue), rankings_(workspace, program, "best"), cards_(workspace, program, "card"),
-        captions_(workspace, program, "data", "captions"), gradients_(workspace, program, "data", "gradients") {}
+      : workspace_(workspace),
+        queue_(queue),
+        rankings_(workspace, program, "best"),
+        cards_(workspace, program, "card"),
+        captions_(workspace, program, "data", "captions"),
+        gradients_(workspace, program, "data", "gradients") {}
 
   /// {"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "seconds_a_step", "loss", "sentence", "exit_code",
   /// "started", "written", "preview": [step, number] or null, "job": id or null, "gpu": the one that it was given or null, "is_archived",

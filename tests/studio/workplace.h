@@ -36,8 +36,9 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
 /// else was said in $MORE; `plan` says what kPlan holds, and what stood by for it keeps in `told` what it was told; `import` takes every
 /// file that holds "=" for settings; `models` brings a model in no time, or, of "slow/...", not before it is stopped; of `data` they are
-/// shell commands as well, which find the dataset in $1, or else are kept as `data.toml`, and two samples are said; `caption` and `mask` keep their settings beside the script, and go on while a file
-/// `hold` is there; `card` keeps them too, and writes one; so does `best`, which then says {"saves", "take": 30}; `doctor` says
+/// shell commands as well, which find the dataset in $1, or else are kept as `data.toml`, and two samples are said; `caption` and `mask`
+/// keep their settings beside the script, and go on while a file `hold` is there; `card` keeps them too, and writes one; so does `best`,
+/// which then says {"saves", "take": 30}; `doctor` says
 /// {"advice": ["a note"]}.
 class Workplace : public testing::Test {
  protected:
