@@ -182,7 +182,8 @@ TEST_F(Addressed, AListNamesFilesAndCaptions) {
   EXPECT_EQ(found["a.txt"], "a red cat");
   EXPECT_EQ(found["shard-2.tar"], "2");
   for (const auto& [name, content] : found) {
-    if (name.starts_with("b-")) EXPECT_EQ(content, name.ends_with(".png") ? "b" : "two words");
+    if (!name.starts_with("b-")) continue;
+    EXPECT_EQ(content, name.ends_with(".png") ? "b" : "two words") << name;
   }
   files["set/list.txt"] = "a.png\ta blue cat\n";
   fetched(server_.address() + "/set/list.txt");
@@ -199,7 +200,7 @@ TEST_F(Addressed, WhatIsMissingIsNamedWithTheReason) {
   files = {{"cats/a.png", "a"}};
   EXPECT_THAT(error_of([&] { fetched("s3://photos/dogs/x"); }, Exit::data), HasSubstr("holds no objects"));
   EXPECT_THAT(error_of([&] { fetched("s3://other/{0..1}.tar"); }, Exit::data), HasSubstr("NoSuchKey: gone"));
-  const Variables half({{"AWS_SECRET_ACCESS_KEY", ""}});
+  const Variables half(std::map<std::string, std::string>{{"AWS_SECRET_ACCESS_KEY", ""}});
   EXPECT_THAT(error_of([&] { fetched("s3://photos/cats"); }, Exit::config), HasSubstr("one is set"));
 }
 
