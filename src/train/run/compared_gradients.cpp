@@ -63,7 +63,7 @@ class Sketch {
   std::vector<Part> parts_;
 };
 
-/// What a sample would teach.
+/// The direction in which a sample pulls, and how hard.
 struct Taught {
   at::Tensor direction;  ///< unit vectors of its gradients at all draws, added up
   double length = 0;     ///< of its gradients in the mean
