@@ -150,8 +150,10 @@ TEST_F(Best, MemoryShowsBesidePicturesThatTheRunDidNotSee) {
     EXPECT_EQ(told["num_held_out"], kPictures);
     EXPECT_GT(of_step(told, 30)["memory"].get<double>(), of_step(told, 20)["memory"].get<double>());
     EXPECT_GT(of_step(told, 20)["held_out"].get<double>(), of_step(told, 40)["held_out"].get<double>());
+    EXPECT_EQ(of_step(told, 20)["memorises"], false);
     EXPECT_EQ(of_step(told, 30)["memorises"], true) << told.dump(1);
-    EXPECT_EQ(told["take"], 20);
+    EXPECT_EQ(told["overfitting"]["after"], 20);
+    EXPECT_EQ(told["overfitting"]["by_held_out"], true);
   }
   refused(3, "best " + quoted(at("run")) + " " + clip() + option("held_out", at("nowhere")), {"to take held-out pictures from"});
 }
