@@ -34,7 +34,7 @@ const japanese = {
   compared: {
     asking: "モデルに尋ねています …", none: "該当なし。",
     captions: {title: "内容をほとんど表さないキャプション", about: "この実行の前のモデルに尋ねます。自分のキャプションから分かることが普通より少ない画像で、誤ったキャプションが含まれます。", start: "誤ったキャプションを探す", says: one => `損失の ${Math.round(100 * (1 - Math.exp(one.difference)))} % を説明`},
-    gradients: {title: "別の方向に引く画像", about: "各画像が教えることと、ほかの画像が教えることを比べます。壊れた画像や別のセットの画像が目立ちます。", start: "画像を比べる", says: one => `一致度 ${number(one.agreement, 2)}`},
+    gradients: {title: "別の方向に引く画像", about: "各画像が教えることと、ほかの画像が教えることを比べます。壊れた画像や別のセットの画像が目立ちます。", start: "画像を比べる", says: one => `別の方向に引く強さは普通の ${number(one.stray, 2)} 倍`},
   },
   noVisits: "画像ごとの損失はまだ記録されていません。", nothingStandsOut: visits => `画像を${whole(visits)}回見た結果、他より大きく劣るものも、丸暗記されたものもありません。`, standOut: visits => `画像を${whole(visits)}回見た結果、他よりうまく学べていないもの（誤った説明文、壊れた画像、別の種類の画像など）と、丸暗記されたものです。`, learnedBadly: percent => `学べていない：損失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `丸暗記：損失 ${percent} %`,
   tabs: {samples: "サンプル", overview: "概要", best: "最良の保存", pictures: "画像", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",

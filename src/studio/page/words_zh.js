@@ -34,7 +34,7 @@ const chinese = {
   compared: {
     asking: "正在询问模型 …", none: "没有这样的图片。",
     captions: {title: "没说明什么的描述", about: "询问此次训练之前的模型：自己的描述说明得比通常少的图片，错误的描述就在其中。", start: "查找错误的描述", says: one => `解释了 ${Math.round(100 * (1 - Math.exp(one.difference)))} % 的损失`},
-    gradients: {title: "拉向别处的图片", about: "比较每张图片会教的与其他图片会教的：损坏的图片和来自别处的图片会显出来。", start: "比较图片", says: one => `一致程度 ${number(one.agreement, 2)}`},
+    gradients: {title: "拉向别处的图片", about: "比较每张图片会教的与其他图片会教的：损坏的图片和来自别处的图片会显出来。", start: "比较图片", says: one => `拉向别处的力度是通常的 ${number(one.stray, 2)} 倍`},
   },
   noVisits: "尚未记录单张图片的损失。", nothingStandsOut: visits => `看过图片 ${whole(visits)} 次后，没有明显学得更差的图片，也没有被死记的图片。`, standOut: visits => `看过图片 ${whole(visits)} 次后：学得比其他差的图片（描述错误、损坏或混入的图片多在其中），以及被死记的图片。`, learnedBadly: percent => `学得不好：损失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `已死记：损失 ${percent} %`,
   tabs: {samples: "样图", overview: "概览", best: "最好的存档", pictures: "图片", files: "文件", log: "日志", settings: "设置"}, tabsOf: "训练的各部分", notify: "结束时通知我", willNotify: "结束时浏览器会通知你。", allSettings: "也显示默认值", noFiles: "尚未保存任何文件。", noLog: "没有输出，或者不是在这里启动的。", rename: "重命名", bin: "移到回收站",

@@ -88,7 +88,7 @@ double cosine(const at::Tensor& a, const at::Tensor& b) {
 /// Compares each with the sum of the others.
 void compare(const std::vector<Taught>& taught, ComparedGradients& compared) {
   auto sum = at::zeros({kBuckets}, at::kDouble);
-  std::vector<double> lengths, agreements, distances;
+  std::vector<double> lengths, agreements, strays;
   for (const auto& one : taught) {
     sum += one.direction;
     lengths.push_back(one.length);
@@ -100,18 +100,13 @@ void compare(const std::vector<Taught>& taught, ComparedGradients& compared) {
     sample.length = taught[i].length / usual_length;
     agreements.push_back(sample.agreement);
   }
+  for (const auto& sample : compared.samples) strays.push_back(sample.stray());
   compared.usual = median(agreements);
-  for (auto agreement : agreements) distances.push_back(std::abs(agreement - compared.usual));
-  compared.spread = median(distances);
-  std::ranges::stable_sort(compared.samples, {}, &ComparedGradient::agreement);
+  compared.usual_stray = median(strays);
+  std::ranges::stable_sort(compared.samples, [](const auto& a, const auto& b) { return a.stray() > b.stray(); });
 }
 
 }  // namespace
-
-bool ComparedGradients::pulls_elsewhere(const ComparedGradient& sample) const {
-  constexpr double kFar = 4;  // deviations
-  return have_much_in_common() && sample.agreement < usual - kFar * spread;
-}
 
 ComparedGradients compare_gradients(const TrainOptions& options) {
   Untrained by(options, {.is = "pictures are compared", .rank = kRank, .with_backward = true});

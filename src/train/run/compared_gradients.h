@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
+
 #include "train/options/train_options.h"
 
 namespace burnish::train {
@@ -11,20 +14,19 @@ struct ComparedGradient {
   /// it teaches something else, below where it undoes it. The mean over several times.
   double agreement = 0;
   double length = 0;  ///< of its gradients, over that in the middle of the set
+  /// The length of what of its gradients lies across the others': it changes the adapter and teaches nothing that they teach.
+  double stray() const { return length * std::sqrt(std::max(0.0, 1 - agreement * agreement)); }
 };
 
-/// The samples of a run, those first that agree least with the others.
+/// The samples of a run, those first that pull elsewhere the most.
 struct ComparedGradients {
   std::vector<ComparedGradient> samples;
-  double usual = 0;   ///< the agreement in the middle of all samples
-  double spread = 0;  ///< the deviation from it in the middle of all
+  double usual = 0, usual_stray = 0;  ///< agreement and stray length in the middle of all samples
 
-  /// Tells whether the samples have anything in common.
-  bool have_much_in_common() const { return usual > kLeastAgreement; }
-  /// Tells whether a sample pulls elsewhere than the others do.
-  bool pulls_elsewhere(const ComparedGradient& sample) const;
+  /// Tells whether a sample pulls elsewhere by a third more than samples usually do.
+  bool pulls_elsewhere(const ComparedGradient& sample) const { return sample.stray() > kFar * usual_stray; }
 
-  static constexpr double kLeastAgreement = 0.02;
+  static constexpr double kFar = 4.0 / 3;
 };
 
 /// Compares the gradients of all samples of a run, but for those of class sets: at the times at which held-out samples are judged, on the
