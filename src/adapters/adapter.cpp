@@ -33,7 +33,7 @@ Parameters Adapter::parameters() const {
 }
 
 bool Adapter::is_off() const {
-  const auto strength = nn::DeltaStrength::current();
+  const auto strength = update_->strength_now();
   if (is_dora() && strength != 0 && strength != 1) throw std::logic_error("a magnitude at another strength than 0 and 1");
   return strength == 0;
 }

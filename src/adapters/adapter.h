@@ -62,7 +62,7 @@ class Norms {
 ///   no magnitude   y = x Wᵀ + x ΔWᵀ + b
 ///   output axis    y = (x Vᵀ) ∘ (m / n) + b
 ///   input axis     y = (x ∘ (m / n)) Vᵀ + b
-/// At a strength s (nn/delta_strength.h) ΔW is s times as large; a magnitude has none but 0 and 1.
+/// At a strength s (Update::strength_now) ΔW is s times as large; a magnitude has none but 0 and 1.
 /// Dropout acts on the update's x; under a magnitude the base's product keeps the undropped x, as in peft.
 class Adapter : public nn::Delta {
  public:

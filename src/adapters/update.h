@@ -24,10 +24,16 @@ class Update : public Change {
   virtual std::optional<kernels::FrozenLayer> as_frozen_layer(const nn::LinearMap& /*base*/, const at::Tensor& /*bias*/) const {
     return {};
   }
+  /// The strength at which the update acts on this thread: that of all deltas, and a factor of its own, which is 1 while it trains.
+  double strength_now() const { return factor_ * nn::DeltaStrength::current(); }
+  void set_factor(double factor) { factor_ = factor; }
 
  protected:
   /// The scale at which the update acts on this thread.
-  double scale_now() const { return scale() * nn::DeltaStrength::current(); }
+  double scale_now() const { return scale() * strength_now(); }
+
+ private:
+  double factor_ = 1;
 };
 
 /// An update whose ΔW does not depend on W, so that DoRA can bring their sum to a length.

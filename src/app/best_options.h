@@ -7,7 +7,7 @@ namespace burnish::app {
 struct BestOptions {
   std::vector<std::string> runs;
   PictureModelOptions seen_by;
-  std::string pictures;
+  std::string pictures, held_out;
   int64_t num_pictures = 500, batch_size = 8;
 
   BestOptions() { seen_by.model.dtype = "fp32"; }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "app/compared_captions.h"
+#include "app/compared_gradients.h"
 #include "app/cuts_json.h"
 #include "app/json_refusal.h"
 #include "app/learned_samples.h"
@@ -50,6 +51,7 @@ struct DataOptions {
   std::string from_run;
   int64_t num_samples = 20;
   int64_t compare_captions = 0;
+  bool compare_gradients = false;
 };
 
 /// Reads the options of the run that `settings` names, with the dataset that is named here in place of its own.
@@ -203,6 +205,10 @@ void fields(config::Fields& f, DataOptions& o) {
       .at_least(0)
       .at_most(train::kMostComparedCaptions)
       .counts_when("settings", [&] { return !o.settings.empty(); });
+  f("compare_gradients", o.compare_gradients,
+    "compare what each picture would teach an adapter with what the others would, by the model of `settings` before it trains: names "
+    "pictures that pull elsewhere, and nothing else; with json of each sample")
+      .counts_when("settings", [&] { return !o.settings.empty(); });
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
@@ -226,6 +232,11 @@ void run(const Arguments& arguments, DataOptions& o) {
   if (o.compare_captions > 0) {
     if (o.settings.empty()) config_error("data", "captions are compared by the model of a run; name its settings with --settings run.toml");
     const auto compared = train::compare_captions(run_of_settings(o), o.compare_captions);
+    return print("{}", o.json ? json_of(compared) : text_of(compared, o.num_samples));
+  }
+  if (o.compare_gradients) {
+    if (o.settings.empty()) config_error("data", "pictures are compared by the model of a run; name its settings with --settings run.toml");
+    const auto compared = train::compare_gradients(run_of_settings(o));
     return print("{}", o.json ? json_of(compared) : text_of(compared, o.num_samples));
   }
   start_threads();

@@ -18,14 +18,17 @@
 #include "base/threads.h"
 #include "captioning/look.h"
 #include "data/caption_places.h"
+#include "data/row.h"
 #include "io/files.h"
 #include "judging/dino.h"
+#include "judging/dino3.h"
 #include "judging/likeness.h"
 #include "judging/siglip.h"
 #include "models/registry.h"
 #include "records/previews.h"
 #include "records/visits.h"
 #include "report/preview_text.h"
+#include "train/samples/dataset_choice.h"
 
 namespace burnish::app {
 
@@ -56,6 +59,14 @@ std::map<int64_t, std::vector<PreviewFile>> previews_of(const fs::path& run) {
   return by_step;
 }
 
+/// Takes so many at most, evenly out of all.
+std::vector<fs::path> evenly(const std::vector<fs::path>& all, int64_t most) {
+  most = std::min(most, static_cast<int64_t>(all.size()));
+  std::vector<fs::path> some;
+  for (int64_t i = 0; i < most; ++i) some.push_back(all[static_cast<size_t>(i * std::ssize(all) / most)]);
+  return some;
+}
+
 /// Lists the training pictures: those of a folder, or those that the run visited.
 std::vector<fs::path> training_pictures(const BestOptions& o, const fs::path& run) {
   std::vector<fs::path> all;
@@ -68,27 +79,48 @@ std::vector<fs::path> training_pictures(const BestOptions& o, const fs::path& ru
     }
     all.assign(files.begin(), files.end());
   }
-  const auto most = std::min<int64_t>(o.num_pictures, std::ssize(all));
-  std::vector<fs::path> some;
-  for (int64_t i = 0; i < most; ++i) some.push_back(all[static_cast<size_t>(i * std::ssize(all) / most)]);
-  return some;
+  return evenly(all, o.num_pictures);
 }
 
-/// The models that look at pictures: a DINOv2 or SigLIP at how alike they are, a CLIP at how they answer prompts, and at both where it is
+/// Lists the pictures that the run did not see; none where it has no such set, or the set is not there.
+std::vector<fs::path> held_out_pictures(const BestOptions& o, const train::TrainOptions& run) {
+  const auto path = o.held_out.empty() ? run.data.validation_metadata_path : o.held_out;
+  if (path.empty() || !io::is_there(path)) {
+    if (!o.held_out.empty()) data_error("best", "there is nothing called '{}' to take held-out pictures from", path);
+    return {};
+  }
+  train::DatasetChoice choice;
+  choice.subset.metadata_path = path;
+  choice.subset.visits.trigger_word = "-";  // captions may be missing
+  std::vector<fs::path> all;
+  for (const auto& row : data::read_rows({.subsets = train::subsets_of(choice, 1), .data_file_keys = run.data.file_keys}).rows) {
+    if (!row.file.empty() && io::is_there(row.file)) all.emplace_back(row.file);
+  }
+  return evenly(all, o.num_pictures);
+}
+
+/// The models that look at pictures: a DINO or SigLIP at how alike they are, a CLIP at how they answer prompts, and at both where it is
 /// alone.
 struct Eyes {
   std::optional<judging::Likeness> clip;
   std::unique_ptr<judging::Eye> of_pictures;  ///< null where CLIP is alone
 
   Eyes(const models::ModelFiles& files, const models::ModelOptions& options) {
-    const bool has_dino = judging::Dino::is_in(files);
-    if (has_dino && judging::Siglip::is_in(files))
-      config_error("best", "DINOv2 and SigLIP both compare pictures with pictures; name one of the two behind --model");
-    if (has_dino) of_pictures = std::make_unique<judging::Dino>(files, options);
-    else if (judging::Siglip::is_in(files)) of_pictures = std::make_unique<judging::Siglip>(files, options);
+    add<judging::Dino>(files, options);
+    add<judging::Dino3>(files, options);
+    add<judging::Siglip>(files, options);
     if (!of_pictures || judging::Likeness::is_in(files)) clip.emplace(files, options);
     if (of_pictures) load_all(of_pictures->components(), of_pictures->name());
     if (clip) load_all(clip->components(), clip->name());
+  }
+  template <class Eye>
+  void add(const models::ModelFiles& files, const models::ModelOptions& options) {
+    if (!Eye::is_in(files)) return;
+    auto eye = std::make_unique<Eye>(files, options);
+    if (of_pictures)
+      config_error("best", "{} and {} both compare pictures with pictures; name one of the two behind --model", of_pictures->name(),
+                   eye->name());
+    of_pictures = std::move(eye);
   }
   std::string names() const {
     if (!of_pictures) return clip->name();
@@ -153,7 +185,8 @@ judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, Eye
 }
 
 /// Gives each save the scores of the previews that were drawn at it, or last since the save before.
-void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOptions& o, const fs::path& run) {
+void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOptions& o, const train::TrainOptions& trained) {
+  const fs::path run = o.runs.front();
   const auto previews = previews_of(run);
   judged.training = training_pictures(o, run);
   if (previews.upper_bound(0) == previews.end())
@@ -163,11 +196,17 @@ void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOpt
   const auto files = models::open_model_files({.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
   const auto options = train::model_options(o.seen_by.model);
   Eyes eyes(files, options);
-  auto total = std::ssize(judged.training);
+  const auto held_out = held_out_pictures(o, trained);
+  judged.num_held_out = std::ssize(held_out);
+  auto total = std::ssize(judged.training) + std::ssize(held_out);
   for (const auto& [step, list] : previews) total += std::ssize(list);
   Looking looking(eyes, o.batch_size, total);
-  const auto training_ND = looking.at(judged.training, /*with_answers=*/false).alike_ND;
-  judged.copies_from = judging::copy_from(training_ND);
+  judging::Beside beside{.training_ND = looking.at(judged.training, /*with_answers=*/false).alike_ND};
+  judged.copies_from = beside.copies_from = judging::copy_from(beside.training_ND);
+  if (held_out.empty())
+    judged.missing.emplace_back(
+        "there are no pictures that the run did not see; validation_metadata_path or --held_out names some, by which memory shows");
+  else beside.held_out_ND = looking.at(held_out, /*with_answers=*/false).alike_ND;
   std::map<int64_t, judging::Drawn> drawn;
   for (const auto& [step, list] : previews) drawn.emplace(step, drawn_of(step, list, eyes, looking));
   const auto* before = drawn.contains(0) ? &drawn.at(0) : nullptr;
@@ -177,7 +216,7 @@ void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOpt
     const auto behind = drawn.upper_bound(save.step);
     if (behind != drawn.begin() && std::prev(behind)->first > last) {
       save.drawn_at = std::prev(behind)->first;
-      save.scores = judging::scores_of(drawn.at(*save.drawn_at), training_ND, judged.copies_from, before);
+      save.scores = judging::scores_of(drawn.at(*save.drawn_at), beside, before);
     }
     last = save.step;
   }
@@ -201,7 +240,7 @@ JudgedRun judge(const BestOptions& o) {
         "nothing looked at the previews; --model openai/clip-vit-large-patch14 compares them with the training pictures, with their "
         "prompts "
         "and with each other");
-  else score(judged, saves, o, run);
+  else score(judged, saves, o, trained);
   const bool is_measured = std::ranges::any_of(saves, [](const auto& save) { return save.validation_loss || save.scores; });
   if (!is_measured) data_error("best", "nothing tells the saves of {} apart: {}", run.string(), join(judged.missing, "; "));
   judged.overfitting = judging::find_overfitting(saves, losses);

@@ -16,6 +16,7 @@ struct JudgedRun {
   std::optional<judging::Overfitting> overfitting;
   std::string seen_by;                          ///< what looked at previews; "": nothing did
   std::vector<std::filesystem::path> training;  ///< the training pictures that previews were compared with
+  int64_t num_held_out = 0;                     ///< held-out pictures that they were compared with
   double copies_from = 0;                       ///< likeness from which on a preview is a copy
   std::vector<std::string> missing;             ///< what could be measured and is not there, in sentences
 };

@@ -5,6 +5,7 @@
 
 #include "app/judged_run.h"
 #include "base/count.h"
+#include "base/text.h"
 
 namespace burnish::app {
 
@@ -21,19 +22,25 @@ std::string line_of(const judging::Judged& save, size_t place) {
   std::optional<double> likeness, nearest;
   std::optional<judging::Scores> s = save.scores;
   if (s) likeness = s->likeness, nearest = s->nearest;
+  auto of = [&](std::optional<double> judging::Scores::*value) { return cell(s ? (*s).*value : std::nullopt, 3); };
   std::string note;
   if (save.is_overfit) note += "  overfitted";
   if (s && s->num_copies > 0) note += "  " + count_of(s->num_copies, "copy", "copies");
-  return fmt::format("{:>5}  {:>8}  {:>5.2f}  {:>10}  {:>8}  {:>6}  {:>7}  {:>7}  {:>6}{}\n", place, save.step, save.mark,
-                     cell(save.validation_loss, 5), cell(likeness, 3), cell(s ? s->answer : std::nullopt, 3),
-                     cell(s ? s->variety : std::nullopt, 3), cell(nearest, 3), cell(s ? s->drift : std::nullopt, 3), note);
+  if (s && s->memorises) note += "  by heart";
+  using S = judging::Scores;
+  return fmt::format("{:>5}  {:>8}  {:>5.2f}  {:>10}  {:>8}  {:>8}  {:>6}  {:>6}  {:>7}  {:>7}  {:>6}{}\n", place, save.step, save.mark,
+                     cell(save.validation_loss, 5), cell(likeness, 3), of(&S::held_out), of(&S::memory), of(&S::answer), of(&S::variety),
+                     cell(nearest, 3), of(&S::drift), note);
 }
 
 std::string overfitting_of(const JudgedRun& judged) {
   if (!judged.overfitting) return "overfitting was not seen\n";
-  const auto& [after, by_validation, by_copies] = *judged.overfitting;
-  return fmt::format("overfitting began after step {}: {}{}{}\n", after, by_validation ? "the validation loss did not fall any more" : "",
-                     by_validation && by_copies ? ", and " : "", by_copies ? "previews since are copies of training pictures" : "");
+  const auto& overfitting = *judged.overfitting;
+  std::vector<std::string> reasons;
+  if (overfitting.by_validation) reasons.emplace_back("the validation loss did not fall any more");
+  if (overfitting.by_copies) reasons.emplace_back("previews since are copies of training pictures");
+  if (overfitting.by_held_out) reasons.emplace_back("previews since are nearer to training pictures than to held-out ones");
+  return fmt::format("overfitting began after step {}: {}\n", overfitting.after, join(reasons, ", and "));
 }
 
 /// Names the two pictures that are most alike of saves with a copy.
@@ -64,6 +71,9 @@ json json_of(const JudgedRun& judged, const judging::Judged& save) {
               {"answer", json_of(s.answer)},
               {"variety", json_of(s.variety)},
               {"drift", json_of(s.drift)},
+              {"held_out", json_of(s.held_out)},
+              {"memory", json_of(s.memory)},
+              {"memorises", s.memorises},
               {"nearest",
                {{"likeness", s.nearest},
                 {"preview", s.nearest_preview},
@@ -76,12 +86,13 @@ json json_of(const JudgedRun& judged, const judging::Judged& save) {
 
 std::string text_of(const JudgedRun& judged, const std::filesystem::path& run) {
   const auto& first = judged.ranked.front();
+  const auto held_out = judged.num_held_out > 0 ? " and " + count_of(judged.num_held_out, "held-out one") : "";
   auto text = fmt::format("{}: {}{}\n\n", run.string(), count_of(std::ssize(judged.ranked), "save"),
                           judged.seen_by.empty() ? ""
                                                  : fmt::format(", previews seen by {} beside {}", judged.seen_by,
-                                                               count_of(std::ssize(judged.training), "training picture")));
-  text += fmt::format("{:>5}  {:>8}  {:>5}  {:>10}  {:>8}  {:>6}  {:>7}  {:>7}  {:>6}\n", "place", "step", "mark", "validation", "likeness",
-                      "answer", "variety", "nearest", "drift");
+                                                               count_of(std::ssize(judged.training), "training picture") + held_out));
+  text += fmt::format("{:>5}  {:>8}  {:>5}  {:>10}  {:>8}  {:>8}  {:>6}  {:>6}  {:>7}  {:>7}  {:>6}\n", "place", "step", "mark",
+                      "validation", "likeness", "held-out", "memory", "answer", "variety", "nearest", "drift");
   for (size_t i = 0; i < judged.ranked.size(); ++i) text += line_of(judged.ranked[i], i + 1);
   text += "\n" + overfitting_of(judged) + copies_of(judged);
   for (const auto& sentence : judged.missing) text += sentence + "\n";
@@ -97,12 +108,14 @@ nlohmann::json json_of(const JudgedRun& judged) {
   if (judged.overfitting)
     overfitting = {{"after", judged.overfitting->after},
                    {"by_validation", judged.overfitting->by_validation},
-                   {"by_copies", judged.overfitting->by_copies}};
+                   {"by_copies", judged.overfitting->by_copies},
+                   {"by_held_out", judged.overfitting->by_held_out}};
   return {{"take", judged.ranked.front().step},
           {"why", judging::why_first(judged.ranked)},
           {"overfitting", overfitting},
           {"seen_by", judged.seen_by},
           {"copies_from", judged.seen_by.empty() ? json() : json(judged.copies_from)},
+          {"num_held_out", judged.num_held_out},
           {"missing", judged.missing},
           {"saves", saves}};
 }

@@ -15,6 +15,7 @@ struct RemoteFile {
   int64_t size = -1;          ///< -1 where the hub does not say
   std::string sha256 = {};    ///< SHA-256 of the content; "" where the hub does not say
   std::string git_hash = {};  ///< git's name of the content (SHA-1 of a blob; of the pointer for files in LFS), or ""
+  std::string tag = {};       ///< what tells versions of it apart, where there are no hashes: its ETag; or ""
 };
 
 /// The files of a model at one commit.
@@ -42,7 +43,7 @@ class Hub {
 
   /// Throws the data Error for an answer that is not good, to the question for a model ("") or a file; after Ctrl-C, that of an
   /// interruption.
-  [[noreturn]] void refuse(const Answer& answer, const std::string& id, const std::string& path) const;
+  [[noreturn]] virtual void refuse(const Answer& answer, const std::string& id, const std::string& path) const;
 };
 
 std::unique_ptr<Hub> make_huggingface(const Settings& settings, std::string revision = "main");

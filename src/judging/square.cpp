@@ -29,7 +29,8 @@ at::Tensor square_of(const at::Tensor& picture_HW3, const SquareRule& rule) {
 }
 
 at::Tensor squeezed(const at::Tensor& picture_HW3, const SquareRule& rule) {
-  return normalised(models::text::resampled(levels_of(picture_HW3), rule.side, rule.side, rule.filter), rule.colours);
+  const auto scale = rule.is_rounded ? models::text::resampled : models::text::resampled_finely;
+  return normalised(scale(levels_of(picture_HW3), rule.side, rule.side, rule.filter), rule.colours);
 }
 
 }  // namespace burnish::judging

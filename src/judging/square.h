@@ -12,10 +12,12 @@ struct SquareRule {
   int64_t scaled = 224, side = 224;
   models::text::PixelRule colours = {};
   models::text::Filter filter = models::text::Filter::bicubic;
+  bool is_rounded = true;  ///< whether scaled pixels are bytes, as Pillow makes them, or numbers between, as torchvision makes them
 };
 /// Makes that of a picture, uint8 [H, W, 3] -> fp32 [3, S, S] (transformers: CLIPImageProcessor, BitImageProcessor).
 at::Tensor square_of(const at::Tensor& picture_HW3, const SquareRule& rule);
-/// Makes the whole picture fit the square, each side scaled for itself (transformers: SiglipImageProcessor).
+/// Makes the whole picture fit the square, each side scaled for itself (transformers: SiglipImageProcessor,
+/// DINOv3ViTImageProcessor).
 at::Tensor squeezed(const at::Tensor& picture_HW3, const SquareRule& rule);
 
 }  // namespace burnish::judging

@@ -21,6 +21,8 @@ std::optional<double> score(const Judged& save) {
   return save.scores ? std::optional<double>((*save.scores).*member) : std::nullopt;
 }
 std::optional<double> validation(const Judged& save) { return save.validation_loss; }
+std::optional<double> held_out(const Judged& save) { return save.scores ? save.scores->held_out : std::nullopt; }
+std::optional<double> likeness(const Judged& save) { return held_out(save) ? std::nullopt : score<&Scores::likeness>(save); }
 std::optional<double> answer(const Judged& save) { return save.scores ? save.scores->answer : std::nullopt; }
 std::optional<double> variety(const Judged& save) { return save.scores ? save.scores->counted_variety : std::nullopt; }
 
@@ -43,12 +45,24 @@ struct Best {
 };
 
 bool has_copies(const Judged& save) { return save.scores && save.scores->num_copies > 0; }
+bool memorises(const Judged& save) { return save.scores && save.scores->memorises; }
+
+/// Returns the step after which all saves up to the last show something. What is there once and gone later is chance.
+std::optional<int64_t> begins_after(const std::vector<Judged>& saves, bool (*shows)(const Judged&)) {
+  auto first = saves.end();
+  for (auto save = saves.rbegin(); save != saves.rend() && (!save->scores || shows(*save)); ++save) {
+    if (shows(*save)) first = std::prev(save.base());
+  }
+  if (first == saves.end()) return std::nullopt;
+  return first == saves.begin() ? 0 : std::prev(first)->step;
+}
 
 }  // namespace
 
 const std::vector<Measure>& measures() {
   static const std::vector<Measure> kMeasures{{"validation loss", validation, true, kWayOfLoss},
-                                              {"likeness", score<&Scores::likeness>, false, kWayOfLikeness},
+                                              {"likeness", likeness, false, kWayOfLikeness},
+                                              {"likeness to held-out pictures", held_out, false, kWayOfLikeness},
                                               {"answer", answer, false, kWayOfAnswer},
                                               {"variety", variety, false, kWayOfVariety}};
   return kMeasures;
@@ -63,17 +77,15 @@ std::optional<Overfitting> find_overfitting(const std::vector<Judged>& saves, co
       found.by_validation = true;
     }
   }
-  // Copies that are there once and gone later are chance; those of the last save and all without a gap before it are not.
-  auto first = saves.end();
-  for (auto save = saves.rbegin(); save != saves.rend() && (!save->scores || has_copies(*save)); ++save) {
-    if (has_copies(*save)) first = std::prev(save.base());
-  }
-  if (first != saves.end()) {
-    const auto before = first == saves.begin() ? 0 : std::prev(first)->step;
-    if (before < found.after) found = {.after = before, .by_validation = false, .by_copies = true};
-    else if (before == found.after) found.by_copies = true;
-  }
-  return found.by_validation || found.by_copies ? std::optional(found) : std::nullopt;
+  auto see = [&](bool (*shows)(const Judged&), bool Overfitting::*by) {
+    const auto after = begins_after(saves, shows);
+    if (!after || *after > found.after) return;
+    if (*after < found.after) found = {.after = *after};
+    found.*by = true;
+  };
+  see(has_copies, &Overfitting::by_copies);
+  see(memorises, &Overfitting::by_held_out);
+  return found.after < INT64_MAX ? std::optional(found) : std::nullopt;
 }
 
 void rank(std::vector<Judged>& saves, const std::optional<Overfitting>& overfitting) {

@@ -26,7 +26,8 @@ struct Measure {
   bool is_better_low = false;
   double way = 0.1;
 };
-/// Returns those that marks are made of: validation loss, likeness, answer, variety.
+/// Returns those that marks are made of: validation loss, likeness, answer, variety. Likeness is that to held-out pictures where there are
+/// some, since copies raise the one to training pictures.
 const std::vector<Measure>& measures();
 
 /// Says where overfitting began, and by what that is seen.
@@ -34,6 +35,7 @@ struct Overfitting {
   int64_t after = 0;           ///< the step up to which a run had not overfitted
   bool by_validation = false;  ///< the validation loss did not fall below its lowest value in three looks or more, and stayed above it
   bool by_copies = false;      ///< previews from then on are copies of training pictures
+  bool by_held_out = false;    ///< previews from then on are nearer to training pictures than to held-out ones
 };
 /// Finds it; nothing where neither is seen. `saves` stand by rising step.
 std::optional<Overfitting> find_overfitting(const std::vector<Judged>& saves, const std::vector<records::ValidationLoss>& losses);

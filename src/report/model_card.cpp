@@ -31,13 +31,13 @@ struct SampleFile {
   std::string name, prompt;
 };
 
-/// The previews of a run's last step, copied into the folder. Of a clip drawn as a folder of frames the first one is shown.
+/// The previews of a run's last step that show what its file does as it is, copied into the folder: none that were drawn at other
+/// strengths. Of a clip drawn as a folder of frames the first one is shown.
 std::vector<SampleFile> copy_samples(const fs::path& run, const fs::path& folder, size_t most) {
   auto previews = records::find_previews(run);
   if (previews.empty() || most == 0) return {};
   const auto last = previews.back().step;
   std::erase_if(previews, [&](const auto& preview) { return preview.step != last; });
-  previews.resize(std::min(previews.size(), most));
   fs::create_directories(folder / "samples");
   std::vector<SampleFile> samples;
   for (const auto& preview : previews) {
@@ -47,9 +47,12 @@ std::vector<SampleFile> copy_samples(const fs::path& run, const fs::path& folder
       if (frames.empty()) continue;
       path = frames.front();
     }
+    auto text = preview_text(preview.kind, path);
+    if (text.contains("strength")) continue;
+    if (samples.size() == most) break;
     auto name = fmt::format("samples/{:02}{}", preview.number, path.extension().string());
     fs::copy_file(path, folder / name);
-    samples.push_back({name, preview_text(preview.kind, path)["prompt"]});
+    samples.push_back({name, text["prompt"]});
   }
   return samples;
 }

@@ -136,6 +136,7 @@ json RunFollower::describe(const records::Preview& preview, const fs::path& path
   if (preview.kind == Kind::frames && frames.empty()) return nullptr;  // none is written yet
   auto text = preview_text(preview.kind, frames.empty() ? path : frames.front());
   json described{{"step", preview.step}, {"number", preview.number}, {"prompt", text["prompt"]}};
+  if (text.contains("strength")) described["strength"] = text["strength"];
   if (frames.empty()) described["url"] = link_(path, preview);
   else described.update({{"url", link_(frames.front(), preview)}, {"frames", json::array()}, {"rate", rate_of(text["frame_rate"])}});
   for (const auto& frame : frames) described["frames"].push_back(link_(frame, preview));

@@ -6,6 +6,7 @@
 #include "records/previews.h"
 #include "studio/files.h"
 #include "studio/routes.h"
+#include "studio/run_samples.h"
 #include "studio/studio.h"
 #include "studio/workspace_handlers.h"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr const char* kBest = "/api/runs/NAME/best";
 constexpr const char* kCard = "/api/runs/NAME/card";
+constexpr const char* kCaptions = "/api/runs/NAME/compared_captions";
+constexpr const char* kGradients = "/api/runs/NAME/compared_gradients";
 
 /// Lists the numbers of a run's previews that are pictures, by their steps.
 json previews_of(const fs::path& run) {
@@ -54,6 +57,37 @@ std::string settings_of_card(const json& wish) {
   return settings;
 }
 
+/// Names a run as `best` and `card` take it.
+std::string naming(const fs::path& run) { return fmt::format("run = {}\n", to_toml(json::array({run.string()}))); }
+
+/// Says how a comparison of a run's samples stands, and those that it names: of which `named` is true.
+json comparison_of(Studio& studio, const AboutRuns& asked, const fs::path& run, const char* named) {
+  auto standing = asked.standing(run.filename().string());
+  const auto said = last_object_in(asked.said(run.filename().string()));
+  standing["dataset"] = dataset_of(studio, run);
+  standing["samples"] = json();
+  if (!said.is_object() || !said.contains("samples")) return standing;
+  standing["says"] = "";
+  standing["samples"] = json::array();
+  for (auto sample : said["samples"]) {
+    if (!sample.value(named, false)) continue;
+    name_item(studio, standing["dataset"], sample);
+    standing["samples"].push_back(std::move(sample));
+  }
+  return standing;
+}
+
+void add_comparison(Routes& routes, Studio& studio, const char* path, AboutRuns& asked, const char* question, const char* named) {
+  auto of_run = [&studio](auto handle) { return of_folder(studio.workspace.runs(), "there is no such run", handle); };
+  routes.get(path, of_run([&studio, &asked, named](const fs::path& run, const Request&, Response& response) {
+               answer(response, comparison_of(studio, asked, run, named));
+             }));
+  routes.post(path, {}, of_run([&asked, question](const fs::path& run, const Request&, Response& response) {
+                asked.start(run, fmt::format("json = true\nsettings = {}\n{}\n", to_toml(json((run / "config.toml").string())), question));
+                done(response);
+              }));
+}
+
 }  // namespace
 
 void add_about_run_routes(Routes& routes, Studio& studio) {
@@ -64,7 +98,8 @@ void add_about_run_routes(Routes& routes, Studio& studio) {
              of_run([&rankings](const fs::path& run, const Request&, Response& response) { answer(response, ranking_of(rankings, run)); }));
   routes.post(kBest, {{"model", Is::texts, false}}, of_run([&rankings](const fs::path& run, const Request& request, Response& response) {
                 const auto models = body_of(request).value("model", json::array());
-                rankings.start(run, models.empty() ? "json = true\n" : fmt::format("json = true\nmodel = {}\n", to_toml(models)));
+                const auto model = models.empty() ? "" : fmt::format("model = {}\n", to_toml(models));
+                rankings.start(run, naming(run) + "json = true\n" + model);
                 done(response);
               }));
   routes.get(kCard, of_run([&cards](const fs::path& run, const Request&, Response& response) { answer(response, card_of(cards, run)); }));
@@ -74,10 +109,14 @@ void add_about_run_routes(Routes& routes, Studio& studio) {
   routes.post(kCard, takes, of_run([&cards](const fs::path& run, const Request& request, Response& response) {
                 auto wish = body_of(request);
                 wish["overwrite"] = true;
-                cards.start(run, settings_of_card(wish));
+                cards.start(run, naming(run) + settings_of_card(wish));
                 done(response);
               }));
-  for (const auto& [path, about] : {std::pair(kBest, &rankings), std::pair(kCard, &cards)}) {
+  auto &captions = studio.runs.captions(), &gradients = studio.runs.gradients();
+  add_comparison(routes, studio, kCaptions, captions, "compare_captions = 4", "says_little");
+  add_comparison(routes, studio, kGradients, gradients, "compare_gradients = true", "pulls_elsewhere");
+  for (const auto& [path, about] :
+       {std::pair(kBest, &rankings), std::pair(kCard, &cards), std::pair(kCaptions, &captions), std::pair(kGradients, &gradients)}) {
     routes.post(std::string(path) + "/stop", {}, of_run([about](const fs::path& run, const Request&, Response& response) {
                   if (!about->stop(run.filename().string())) return refuse(response, 409, "nothing is being done of that");
                   done(response);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kMostSaid = 4 << 20;  // a ranking of thousands of saves is shorter
 
-Work asking(const Workspace& workspace, const std::string& program, const std::string& verb) {
-  const auto folder = workspace.queue() / (verb + "-of-runs");
+Work asking(const Workspace& workspace, const std::string& program, const std::string& verb, const std::string& question) {
+  const auto folder = workspace.queue() / (question + "-of-runs");
   return {.folder = folder,
           .results = folder,
           .working_in = workspace.root(),
@@ -42,8 +42,8 @@ json last_object_in(const std::string& log) {
   return nullptr;
 }
 
-AboutRuns::AboutRuns(const Workspace& workspace, const std::string& program, const std::string& verb)
-    : queue_(asking(workspace, program, verb)) {}
+AboutRuns::AboutRuns(const Workspace& workspace, const std::string& program, const std::string& verb, const std::string& question)
+    : queue_(asking(workspace, program, verb, question.empty() ? verb : question)) {}
 
 void AboutRuns::start(const fs::path& run, const std::string& settings) {
   const auto name = run.filename().string();
@@ -51,7 +51,7 @@ void AboutRuns::start(const fs::path& run, const std::string& settings) {
     if (job->state != Job::State::ended) return;
     queue_.remove(job->id);
   }
-  queue_.add(name, fmt::format("run = {}\n{}", to_toml(json::array({run.string()})), settings), /*resumes=*/false);
+  queue_.add(name, settings, /*resumes=*/false);
 }
 
 bool AboutRuns::stop(const std::string& run) {

@@ -8,14 +8,14 @@
 
 namespace burnish::studio {
 
-/// Asks a verb of the program about runs, `best` or `card` say: one run after the other, each a job that is called by its run, which goes
-/// on without the studio and is kept until the verb is asked again.
+/// Asks a verb of the program about runs, `best`, `card` or `data` say: one run after the other, each a job that is called by its run,
+/// which goes on without the studio and is kept until the verb is asked again.
 class AboutRuns {
  public:
-  /// Goes on with those that wait.
-  AboutRuns(const Workspace& workspace, const std::string& program, const std::string& verb);
+  /// Goes on with those that wait. What is asked lies in a folder of the queue that is called by `question`, or by the verb.
+  AboutRuns(const Workspace& workspace, const std::string& program, const std::string& verb, const std::string& question = "");
 
-  /// Asks about a run, with further options of the verb as TOML. One that goes on is left alone, and one that has ended gives way.
+  /// Asks about a run, with the options of the verb as TOML. One that goes on is left alone, and one that has ended gives way.
   void start(const std::filesystem::path& run, const std::string& settings);
   /// Ends one that goes on, or takes it out of those that wait. False where there is none.
   bool stop(const std::string& run);

@@ -8,6 +8,7 @@
 #include "records/learned_samples.h"
 #include "studio/bin.h"
 #include "studio/routes.h"
+#include "studio/run_samples.h"
 #include "studio/studio.h"
 #include "studio/workspace_handlers.h"
 
@@ -52,38 +53,16 @@ bool is_data_changed(Studio& studio, const fs::path& run) {
   return latest > began;
 }
 
-/// The dataset of the workspace that a run reads; "" where its pictures lie elsewhere.
-std::string dataset_of(Studio& studio, const fs::path& run) {
-  const auto settings = run / "config.toml";
-  if (!io::is_there(settings)) return "";
-  const auto values = studio.options.form(io::read_text(settings)).value("values", json::object());
-  for (const char* option : {"dataset_base_path", "dataset_metadata_path"}) {
-    const auto path = values.value(option, json());
-    if (!path.is_string() || path.get_ref<const std::string&>().empty()) continue;
-    std::error_code ignored;
-    for (const auto& name : Workspace::names(studio.workspace.datasets())) {
-      if (fs::equivalent(run / path.get<std::string>(), studio.workspace.datasets() / name, ignored)) return name;
-    }
-  }
-  return "";
-}
-
 /// Says which pictures a run learned badly, and which it knows by heart; those of a dataset by the names that they have there.
 json learned_of(Studio& studio, const fs::path& run) {
   const auto dataset = dataset_of(studio, run);
   json samples = json::array();
   if (!io::is_there(records::visits_path(run))) return {{"visits", 0}, {"dataset", dataset}, {"samples", samples}};
   const auto learned = records::learned_samples(run);
-  const auto folder = dataset.empty() ? fs::path() : fs::canonical(studio.workspace.datasets() / dataset);
   for (const auto& one : learned.all) {
     if (!one.stands_out()) continue;
-    auto sample = to_json(one);
-    const auto file = fs::path(one.sample.file);
-    const auto item = file.is_absolute() ? file.lexically_relative(folder) : file;
-    const auto found = dataset.empty() ? std::nullopt : Datasets::find(folder, item.string());
-    sample["item"] = found ? json(found->name) : json();
-    sample["is_left_out"] = found && found->is_left_out;
-    samples.push_back(std::move(sample));
+    samples.push_back(to_json(one));
+    name_item(studio, dataset, samples.back());
   }
   return {{"visits", learned.num_visits}, {"dataset", dataset}, {"samples", samples}};
 }
@@ -170,8 +149,7 @@ void forget_jobs(Studio& studio, const std::string& run) {
   for (const auto& job : studio.queue.jobs()) {
     if (job.run == run) studio.queue.remove(job.id);
   }
-  studio.runs.rankings().forget(run);
-  studio.runs.cards().forget(run);
+  for (auto* about : {&studio.runs.rankings(), &studio.runs.cards(), &studio.runs.captions(), &studio.runs.gradients()}) about->forget(run);
 }
 
 void rename(Studio& studio, const fs::path& folder, const Request& request, Response& response) {

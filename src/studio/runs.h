@@ -18,7 +18,12 @@ class Runs {
  public:
   /// The workspace and the queue must outlive it; the program is burnish.
   Runs(const Workspace& workspace, const Queue& queue, const std::string& program)
-      : workspace_(workspace), queue_(queue), rankings_(workspace, program, "best"), cards_(workspace, program, "card") {}
+      : workspace_(workspace),
+        queue_(queue),
+        rankings_(workspace, program, "best"),
+        cards_(workspace, program, "card"),
+        captions_(workspace, program, "data", "captions"),
+        gradients_(workspace, program, "data", "gradients") {}
 
   /// {"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "seconds_a_step", "loss", "sentence", "exit_code",
   /// "started", "written", "preview": [step, number] or null, "job": id or null, "gpu": the one that it was given or null, "is_archived",
@@ -31,6 +36,10 @@ class Runs {
   AboutRuns& rankings() { return rankings_; }
   /// Makes cards of runs, and sends them to a hub.
   AboutRuns& cards() { return cards_; }
+  /// Asks the models of runs, as they were before training, which captions say little of their pictures.
+  AboutRuns& captions() { return captions_; }
+  /// Asks them which pictures pull elsewhere than the others.
+  AboutRuns& gradients() { return gradients_; }
 
  private:
   /// Holds what was read of a log so far.
@@ -46,7 +55,7 @@ class Runs {
 
   const Workspace& workspace_;
   const Queue& queue_;
-  AboutRuns rankings_, cards_;
+  AboutRuns rankings_, cards_, captions_, gradients_;
   std::mutex mutex_;
   std::map<std::string, Read> read_;
 };

@@ -7,6 +7,7 @@
 
 #include "io/json.h"
 #include "judging/dino.h"
+#include "judging/dino3.h"
 #include "judging/siglip.h"
 #include "models/files/open_files.h"
 #include "tests/golden.h"
@@ -60,6 +61,10 @@ void expect_pictures_where_transformers_places_them(const std::string& model) {
 }
 
 TEST(Dino, PicturesLieWhereTransformersPlacesThem) { expect_pictures_where_transformers_places_them<Dino>("dino"); }
+TEST(Dino3, PicturesLieWhereTransformersPlacesThem) {
+  expect_pictures_where_transformers_places_them<Dino3>("dino3");
+  expect_pictures_where_transformers_places_them<Dino3>("dino3_gated");
+}
 TEST(Siglip, PicturesLieWhereTransformersPlacesThem) { expect_pictures_where_transformers_places_them<Siglip>("siglip"); }
 
 TEST(Siglip, IsRefusedWhereItIsNoneOrIsShownAnotherSize) {
@@ -83,6 +88,18 @@ TEST(Dino, IsRefusedWhereItIsNoneOrIsShownNoWholePatches) {
   json["crop_size"]["height"] = 25;
   std::ofstream(scratch / "model/preprocessor_config.json") << json;
   EXPECT_THAT(test::error_of([&] { Opened<Dino> opened((scratch / "model").string()); }), HasSubstr("a square of whole patches of 8"));
+}
+
+TEST(Dino3, IsToldFromDinoV2AndRefusedWhereItsMlpsAreOthers) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(test::error_of([] { Opened<Dino3> opened(test::golden_path("likeness/dino")); }), HasSubstr("there is no DINOv3 in"));
+  EXPECT_THAT(test::error_of([] { Opened<Dino> opened(test::golden_path("likeness/dino3")); }), HasSubstr("there is no DINOv2 in"));
+  test::Scratch scratch;
+  std::filesystem::copy(test::golden_path("likeness/dino3"), scratch / "model");
+  auto json = io::read_json(scratch / "model/config.json");
+  json["hidden_act"] = "relu";
+  std::ofstream(scratch / "model/config.json") << json;
+  EXPECT_THAT(test::error_of([&] { Opened<Dino3> opened((scratch / "model").string()); }), HasSubstr("hidden_act = relu, and gelu was"));
 }
 
 TEST(Likeness, IsOfAWholeClipAlone) {

@@ -109,6 +109,24 @@ TEST_F(RunTest, SaysWhichOfItsSavesIsBest) {
   EXPECT_EQ(ask("/api/runs/tom/best")["state"], "") << "its paths are others now";
 }
 
+TEST_F(RunTest, ItsModelIsAskedAboutCaptionsAndPictures) {
+  make_run("cat", "");
+  for (const auto& [path, question, file] : {std::tuple("/api/runs/cat/compared_captions", "compare_captions = 4", "a.png"),
+                                             std::tuple("/api/runs/cat/compared_gradients", "compare_gradients = true", "b.png")}) {
+    EXPECT_EQ(ask(path)["state"], "") << "nobody asked";
+    EXPECT_TRUE(ask(path)["samples"].is_null());
+    ask(path, json::object());
+    json standing;
+    ASSERT_TRUE(comes_true([&] { return (standing = ask(path))["state"] == "ended"; }));
+    EXPECT_EQ(text_of(scratch / "data.toml"),
+              "json = true\nsettings = \"" + (run("cat") / "config.toml").string() + "\"\n" + question + "\n");
+    ASSERT_EQ(standing["samples"].size(), 1) << standing;
+    EXPECT_EQ(standing["samples"][0]["file"], file);
+    EXPECT_TRUE(standing["samples"][0]["item"].is_null()) << "it lies elsewhere";
+    EXPECT_EQ(ask(std::string(path) + "/stop", json::object())["status"], 409);
+  }
+}
+
 TEST_F(RunTest, HasACardThatIsSentToAHub) {
   make_run("cat", "");
   const std::string card = "/api/runs/cat/card";

@@ -36,8 +36,9 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
 /// else was said in $MORE; `plan` says what kPlan holds, and what stood by for it keeps in `told` what it was told; `import` takes every
 /// file that holds "=" for settings; `models` brings a model in no time, or, of "slow/...", not before it is stopped; of `data` they are
-/// shell commands as well, which find the dataset in $1; `caption` and `mask` keep their settings beside the script, and go on while a file
-/// `hold` is there; `card` keeps them too, and writes one; so does `best`, which then says {"saves", "take": 30}; `doctor` says
+/// shell commands as well, which find the dataset in $1, or else are kept as `data.toml`, and two samples are said; `caption` and `mask`
+/// keep their settings beside the script, and go on while a file `hold` is there; `card` keeps them too, and writes one; so does `best`,
+/// which then says {"saves", "take": 30}; `doctor` says
 /// {"advice": ["a note"]}.
 class Workplace : public testing::Test {
  protected:
@@ -54,6 +55,9 @@ class Workplace : public testing::Test {
            "  mkdir -p \"$R/card\"; echo '# A card' > \"$R/card/README.md\"; echo https://hub/me/cat; exit 0; fi\n"
            "if [ \"$1\" = best ]; then D=$(dirname \"$0\"); cp \"$3\" \"$D/best.toml\"; echo 'looking 1/2' >&2; trap 'exit 130' INT\n"
            "  while [ -e \"$D/hold\" ]; do sleep 0.05; done; printf '{\\n  \"saves\": [],\\n  \"take\": 30\\n}\\n'; exit 0; fi\n"
+           "if [ \"$1 $2\" = 'data --config' ]; then cp \"$3\" \"$(dirname \"$0\")/data.toml\"\n"
+           "  printf '{\\n  \"samples\": [{\"file\": \"a.png\", \"says_little\": true, \"pulls_elsewhere\": false},'\n"
+           "  printf '{\"file\": \"b.png\", \"says_little\": false, \"pulls_elsewhere\": true}]\\n}\\n'; exit 0; fi\n"
            "if [ \"$1\" = data ]; then exec sh \"$5\" \"$2\"; fi\n"
            "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
            "if [ \"$1\" = import ]; then\n"

@@ -37,8 +37,8 @@ double weight_at(double x, Filter filter) {
   return filter == Filter::bilinear ? bilinear(x) : filter == Filter::bicubic ? bicubic(x) : lanczos(x);
 }
 
-/// Row o: what each of `in` pixels counts in pixel o of `out`, as whole numbers.
-at::Tensor weights_of(int64_t in, int64_t out, Filter filter) {
+/// Row o: what each of `in` pixels counts in pixel o of `out`, as shares, or as whole numbers.
+at::Tensor weights_of(int64_t in, int64_t out, Filter filter, bool is_whole) {
   auto weights_OI = at::zeros({out, in}, at::TensorOptions().dtype(at::kDouble));
   auto* rows = weights_OI.mutable_data_ptr<double>();
   auto scale = static_cast<double>(in) / static_cast<double>(out), stretch = std::max(scale, 1.0);
@@ -55,8 +55,8 @@ at::Tensor weights_of(int64_t in, int64_t out, Filter filter) {
       sum += window.back();
     }
     for (auto i = first; i < end; ++i) {
-      auto weight = window[static_cast<size_t>(i - first)] / sum * kOne;
-      rows[o * in + i] = std::trunc(weight < 0 ? weight - 0.5 : weight + 0.5);
+      const auto share = window[static_cast<size_t>(i - first)] / sum, weight = share * kOne;
+      rows[o * in + i] = is_whole ? std::trunc(weight < 0 ? weight - 0.5 : weight + 0.5) : share;
     }
   }
   return weights_OI;
@@ -65,7 +65,7 @@ at::Tensor weights_of(int64_t in, int64_t out, Filter filter) {
 /// The last dimension scaled.
 at::Tensor scaled(const at::Tensor& levels, int64_t size, Filter filter) {
   if (levels.size(-1) == size) return levels;
-  auto weights_OI = weights_of(levels.size(-1), size, filter).to(levels.device());
+  auto weights_OI = weights_of(levels.size(-1), size, filter, /*is_whole=*/true).to(levels.device());
   return at::floor((at::matmul(levels, weights_OI.t()) + kOne / 2) / kOne).clamp(0, 255);
 }
 
@@ -76,6 +76,12 @@ at::Tensor resampled(const at::Tensor& levels_3HW, int64_t height, int64_t width
   const auto columns = [&](const at::Tensor& x) { return scaled(x, width, filter); };
   const bool rows_first = scales_rows_first(levels_3HW.size(1), levels_3HW.size(2), height, width);
   return (rows_first ? columns(rows(levels_3HW)) : rows(columns(levels_3HW))).contiguous();
+}
+
+at::Tensor resampled_finely(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter) {
+  const auto of = [&](int64_t in, int64_t out) { return weights_of(in, out, filter, /*is_whole=*/false).to(levels_3HW.device()); };
+  const auto columns = at::matmul(levels_3HW, of(levels_3HW.size(2), width).t());
+  return at::matmul(of(levels_3HW.size(1), height), columns);
 }
 
 at::Tensor to_levels(const at::Tensor& image_3HW) { return ((image_3HW.to(at::kDouble) + 1) * 127.5).round().clamp(0, 255); }

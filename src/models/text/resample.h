@@ -11,6 +11,9 @@ enum class Filter { bilinear = 1, bicubic = 2, lanczos = 3 };
 /// bytes. base/scaling_order.h says what is scaled first, columns or rows.
 at::Tensor resampled(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter);
 
+/// Scales it by the same filters and rounds nothing, as torchvision scales numbers with a point (antialias).
+at::Tensor resampled_finely(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter);
+
 /// Turns a picture in [-1, 1] into such numbers, and numbers into a picture in fp32.
 at::Tensor to_levels(const at::Tensor& image_3HW);
 at::Tensor from_levels(const at::Tensor& levels_3HW);

@@ -32,6 +32,9 @@ function playFrames(now) {
 
 const noPicture = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/%3E";
 
+/** What a preview shows: its prompt, and the strength of the adapter where it is another than the whole. */
+const caption = one => one ? one.strength === undefined ? one.prompt : `${one.prompt} (adapter at ${one.strength})` : "";
+
 class Previews {
   position = 0;    // in steps
   steps = [];
@@ -111,10 +114,10 @@ class Previews {
     for (const [number, card] of this.cards) {
       for (const {run, button} of card.pictures) {
         const found = this.find(run, number, step), shown = showMedia(button, found);
-        const label = found ? `${run.name}, step ${found.step}: ${found.prompt}` : "";
+        const label = found ? `${run.name}, step ${found.step}: ${caption(found)}` : "";
         shown.setAttribute(found?.video ? "aria-label" : "alt", label);
         button.disabled = !found;
-        if (found) card.prompt.textContent = found.prompt;
+        if (found) card.prompt.textContent = caption(found);
       }
       card.prompt.title = card.prompt.textContent;
       for (const row of card.strips.children) row.toggleAttribute("aria-current", Number(row.dataset.step) === step);
@@ -145,7 +148,7 @@ class Previews {
     const figure = ({run, one}) => {
       const made = h("figure", {class: one.strip ? "clip" : null}, h("figcaption", {}, this.runs.length > 1 ? `${run.name}, step ${whole(one.step)}` : `step ${whole(one.step)}`));
       const shown = showMedia(made, one, {controls: true});
-      shown.setAttribute(one.video ? "aria-label" : "alt", one.prompt);
+      shown.setAttribute(one.video ? "aria-label" : "alt", caption(one));
       if (one.video) shown.after(spectrogramOf(shown, one.url));
       return made;
     };
@@ -153,7 +156,7 @@ class Previews {
     this.viewer.replaceChildren(
       h("button", {type: "button", class: "close", "aria-label": "Close", onclick: () => this.viewer.close()}, "×"),
       h("div", {class: "large"}, ...found.map(figure)),
-      h("p", {class: "prompt"}, found[0]?.one.prompt ?? ""), ...strips);
+      h("p", {class: "prompt"}, caption(found[0]?.one)), ...strips);
     this.viewer.querySelector("[aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
   }
 

@@ -6,8 +6,8 @@ const english = {
   best: {
     title: "Which save is best", about: "More steps are not always better: a run may begin to know its pictures by heart. Saves are ranked by what they drew and, where there is one, by their validation loss.", rank: "Rank the saves",
     model: "Model that looks at the samples", note: "It is downloaded when it is first needed (1.7 GB; facebook/dinov2-base: 0.35 GB, without the column of prompts). Leave it empty to go by the validation loss alone.", looking: "Looking at the samples …",
-    take: step => `Take step ${step}.`, overfitting: step => `Overfitting began after step ${step}.`, save: "Save", drew: "What it drew", best: "best", overfit: "overfitted", copies: count => count === 1 ? "1 copy of a picture" : `${whole(count)} copies of pictures`, step: step => `step ${step}`, picture: (number, step) => `Sample ${number} of step ${step}`,
-    columns: {validation_loss: "Validation loss", likeness: "Like the pictures", answer: "Follows prompts", variety: "Variety", drift: "Change"},
+    take: step => `Take step ${step}.`, overfitting: step => `Overfitting began after step ${step}.`, save: "Save", drew: "What it drew", best: "best", overfit: "overfitted", byHeart: "knows pictures by heart", copies: count => count === 1 ? "1 copy of a picture" : `${whole(count)} copies of pictures`, step: step => `step ${step}`, picture: (number, step) => `Sample ${number} of step ${step}`,
+    columns: {validation_loss: "Validation loss", likeness: "Like the pictures", held_out: "Like pictures it did not see", memory: "By heart", answer: "Follows prompts", variety: "Variety", drift: "Change"},
   },
   publishing: {
     open: "Publish …", title: "Publish on Hugging Face", about: "A card says what the LoRA is, with samples and how to use it. It is sent with the newest weights, with the token of HF_TOKEN or of \"hf auth login\" on this machine.", description: "What it is for", license: "License", licenseNote: "Under which others may use it.",
@@ -31,6 +31,11 @@ const english = {
   up: "Earlier", down: "Later", remove: "Remove", undo: "Undo", wasRemoved: name => `${name} does not wait any more.`, binned: name => `${name} was moved to the bin.`, stop: "Stop and save", stopEpoch: "Stop after this epoch",
   saveNow: "Save now", previewNow: "Preview now", resume: "Resume", clone: "New run from this", drawWith: "Draw with it", trainMore: "Train more", moreSteps: "Steps to add", moreEpochs: "Epochs to add", goOn: "Continue", fromLora: "As a new run from its LoRA",
   fromLoraNote: "Continue goes on with the same pictures and settings. If pictures or captions were changed, take a new run: it begins from what was learned.",
+  compared: {
+    asking: "Asking the model …", none: "It names none.",
+    captions: {title: "Captions that say little", about: "Asks the model as it was before this run: pictures of which their own caption says less than usual. Wrong captions are among them.", start: "Look for wrong captions", says: one => `Tells ${Math.round(100 * (1 - Math.exp(one.difference)))} % of the loss`},
+    gradients: {title: "Pictures that pull elsewhere", about: "Compares what each picture would teach with what the others would: damaged pictures and those of another set stand out.", start: "Compare pictures", says: one => `Pulls elsewhere ${number(one.stray, 2)} times as much as usual`},
+  },
   noVisits: "Losses of single pictures are not logged yet.", nothingStandsOut: visits => `After ${whole(visits)} looks at pictures none is learned much worse than the others, and none is known by heart.`, standOut: visits => `By ${whole(visits)} looks at pictures: those that were learned worse than others (wrong captions, damaged pictures and such from elsewhere are among them), and those that are known by heart.`, learnedBadly: percent => `Learned badly: loss ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `Known by heart: loss ${percent} %`,
   tabs: {samples: "Samples", overview: "Overview", best: "Best save", pictures: "Pictures", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
   archive: "Archive", unarchive: "Unarchive", withArchived: "Show archived", compare: count => `Compare ${count} runs`, compareWith: name => `Choose ${name} to compare`,

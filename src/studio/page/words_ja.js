@@ -6,8 +6,8 @@ const japanese = {
   best: {
     title: "どの保存が最良か", about: "ステップが多いほど良いとは限りません。画像を丸暗記し始めることがあります。保存されたものを、描いた画像と、あれば検証損失で順位付けします。", rank: "順位を付ける",
     model: "サンプルを見るモデル", note: "初めて必要になったときにダウンロードします（1.7 GB。facebook/dinov2-base は 0.35 GB で、プロンプトの列はありません）。空なら検証損失だけで決めます。", looking: "サンプルを見ています …",
-    take: step => `ステップ ${step} を使ってください。`, overfitting: step => `ステップ ${step} の後に過学習が始まりました。`, save: "保存", drew: "描いたもの", best: "最良", overfit: "過学習", copies: count => `画像の複製 ${whole(count)} 枚`, step: step => `ステップ ${step}`, picture: (number, step) => `ステップ ${step} のサンプル ${number}`,
-    columns: {validation_loss: "検証損失", likeness: "画像との類似", answer: "プロンプトへの忠実さ", variety: "多様さ", drift: "変化"},
+    take: step => `ステップ ${step} を使ってください。`, overfitting: step => `ステップ ${step} の後に過学習が始まりました。`, save: "保存", drew: "描いたもの", best: "最良", overfit: "過学習", byHeart: "画像を丸暗記", copies: count => `画像の複製 ${whole(count)} 枚`, step: step => `ステップ ${step}`, picture: (number, step) => `ステップ ${step} のサンプル ${number}`,
+    columns: {validation_loss: "検証損失", likeness: "画像との類似", held_out: "未使用画像との類似", memory: "丸暗記", answer: "プロンプトへの忠実さ", variety: "多様さ", drift: "変化"},
   },
   publishing: {
     open: "公開 …", title: "Hugging Face で公開", about: "カードには LoRA の説明、サンプル、使い方が書かれます。このマシンの HF_TOKEN または「hf auth login」のトークンで、最新の重みとともに送られます。", description: "用途", license: "ライセンス", licenseNote: "他の人が使うときの条件です。",
@@ -31,6 +31,11 @@ const japanese = {
   up: "前へ", down: "後へ", remove: "取り除く", undo: "元に戻す", wasRemoved: name => `${name} は待機から外れました。`, binned: name => `${name} をごみ箱に移しました。`, stop: "停止して保存", stopEpoch: "このエポックで停止",
   saveNow: "今すぐ保存", previewNow: "今すぐプレビュー", resume: "再開", clone: "これをもとに新しい学習", drawWith: "これで描く", trainMore: "さらに学習", moreSteps: "追加するステップ", moreEpochs: "追加するエポック", goOn: "続ける", fromLora: "この LoRA から新しい学習",
   fromLoraNote: "「続ける」は同じ画像と設定で続けます。画像や説明文を変えた場合は新しい学習にしてください。学んだ内容から始まります。",
+  compared: {
+    asking: "モデルに尋ねています …", none: "該当なし。",
+    captions: {title: "内容をほとんど表さないキャプション", about: "この実行の前のモデルに尋ねます。自分のキャプションから分かることが普通より少ない画像で、誤ったキャプションが含まれます。", start: "誤ったキャプションを探す", says: one => `損失の ${Math.round(100 * (1 - Math.exp(one.difference)))} % を説明`},
+    gradients: {title: "別の方向に引く画像", about: "各画像が教えることと、ほかの画像が教えることを比べます。壊れた画像や別のセットの画像が目立ちます。", start: "画像を比べる", says: one => `別の方向に引く強さは普通の ${number(one.stray, 2)} 倍`},
+  },
   noVisits: "画像ごとの損失はまだ記録されていません。", nothingStandsOut: visits => `画像を${whole(visits)}回見た結果、他より大きく劣るものも、丸暗記されたものもありません。`, standOut: visits => `画像を${whole(visits)}回見た結果、他よりうまく学べていないもの（誤った説明文、壊れた画像、別の種類の画像など）と、丸暗記されたものです。`, learnedBadly: percent => `学べていない：損失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `丸暗記：損失 ${percent} %`,
   tabs: {samples: "サンプル", overview: "概要", best: "最良の保存", pictures: "画像", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",
   archive: "アーカイブ", unarchive: "アーカイブから戻す", withArchived: "アーカイブも表示", compare: count => `${count} 件の学習を比較`, compareWith: name => `${name} を比較に選ぶ`,

@@ -6,8 +6,8 @@ const chinese = {
   best: {
     title: "哪个存档最好", about: "步数并非越多越好：训练可能开始死记图片。存档按它们画出的图片排名，如有验证损失也会参考。", rank: "给存档排名",
     model: "查看样图的模型", note: "第一次需要时下载（1.7 GB；facebook/dinov2-base 为 0.35 GB，没有提示词一列）。留空则只按验证损失。", looking: "正在查看样图 …",
-    take: step => `请用第 ${step} 步。`, overfitting: step => `第 ${step} 步之后开始过拟合。`, save: "存档", drew: "画出的图片", best: "最好", overfit: "过拟合", copies: count => `${whole(count)} 张图片的复制`, step: step => `第 ${step} 步`, picture: (number, step) => `第 ${step} 步的样图 ${number}`,
-    columns: {validation_loss: "验证损失", likeness: "与图片相似", answer: "符合提示词", variety: "多样性", drift: "变化"},
+    take: step => `请用第 ${step} 步。`, overfitting: step => `第 ${step} 步之后开始过拟合。`, save: "存档", drew: "画出的图片", best: "最好", overfit: "过拟合", byHeart: "死记了图片", copies: count => `${whole(count)} 张图片的复制`, step: step => `第 ${step} 步`, picture: (number, step) => `第 ${step} 步的样图 ${number}`,
+    columns: {validation_loss: "验证损失", likeness: "与图片相似", held_out: "与未见图片相似", memory: "死记", answer: "符合提示词", variety: "多样性", drift: "变化"},
   },
   publishing: {
     open: "发布 …", title: "发布到 Hugging Face", about: "卡片说明这个 LoRA 是什么，附样图和用法。它与最新的权重一起，用本机 HF_TOKEN 或“hf auth login”的令牌发送。", description: "用途", license: "许可证", licenseNote: "他人使用时遵循的条件。",
@@ -31,6 +31,11 @@ const chinese = {
   up: "提前", down: "推后", remove: "移除", undo: "撤销", wasRemoved: name => `${name} 已不在等待。`, binned: name => `${name} 已移到回收站。`, stop: "停止并保存", stopEpoch: "本轮结束后停止",
   saveNow: "立即保存", previewNow: "立即预览", resume: "继续", clone: "以此新建训练", drawWith: "用它绘图", trainMore: "继续训练更多", moreSteps: "增加步数", moreEpochs: "增加轮数", goOn: "继续", fromLora: "从它的 LoRA 新建训练",
   fromLoraNote: "“继续”使用相同的图片和设置。如果图片或描述有改动，请新建训练：它从已学到的内容开始。",
+  compared: {
+    asking: "正在询问模型 …", none: "没有这样的图片。",
+    captions: {title: "没说明什么的描述", about: "询问此次训练之前的模型：自己的描述说明得比通常少的图片，错误的描述就在其中。", start: "查找错误的描述", says: one => `解释了 ${Math.round(100 * (1 - Math.exp(one.difference)))} % 的损失`},
+    gradients: {title: "拉向别处的图片", about: "比较每张图片会教的与其他图片会教的：损坏的图片和来自别处的图片会显出来。", start: "比较图片", says: one => `拉向别处的力度是通常的 ${number(one.stray, 2)} 倍`},
+  },
   noVisits: "尚未记录单张图片的损失。", nothingStandsOut: visits => `看过图片 ${whole(visits)} 次后，没有明显学得更差的图片，也没有被死记的图片。`, standOut: visits => `看过图片 ${whole(visits)} 次后：学得比其他差的图片（描述错误、损坏或混入的图片多在其中），以及被死记的图片。`, learnedBadly: percent => `学得不好：损失 ${percent > 0 ? "+" : ""}${percent} %`, knownByHeart: percent => `已死记：损失 ${percent} %`,
   tabs: {samples: "样图", overview: "概览", best: "最好的存档", pictures: "图片", files: "文件", log: "日志", settings: "设置"}, tabsOf: "训练的各部分", notify: "结束时通知我", willNotify: "结束时浏览器会通知你。", allSettings: "也显示默认值", noFiles: "尚未保存任何文件。", noLog: "没有输出，或者不是在这里启动的。", rename: "重命名", bin: "移到回收站",
   archive: "归档", unarchive: "取消归档", withArchived: "显示已归档", compare: count => `比较 ${count} 个训练`, compareWith: name => `选择 ${name} 进行比较`,

@@ -81,12 +81,26 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
   return rates;
 }
 
-std::vector<double> validation_strengths(const TrainOptions& o) {
-  auto strengths = parse_numbers<double>(o.validation_strengths);
-  if (!strengths || std::set(strengths->begin(), strengths->end()).size() != strengths->size())
-    config_error("train", "validation_strengths '{}' must be a comma list of different numbers, 0,0.5,1.5 say", o.validation_strengths);
-  std::erase(*strengths, 1);
-  return *strengths;
+/// Commas stand within lists of layers too: where any are named, semicolons part strengths.
+std::vector<Strength> validation_strengths(const TrainOptions& o) {
+  const auto& text = o.validation_strengths;
+  const bool names_layers = text.find_first_of(";:=") != text.npos;
+  std::vector<Strength> strengths;
+  std::set<std::string> seen;
+  auto add = [&](std::string_view part) {
+    const auto strength = parse_strength(part);
+    if (!strength || !seen.insert(strength->text()).second)
+      config_error("train",
+                   "validation_strengths '{}' must be a comma list of different numbers, 0,0.5,1.5 say, or a list with semicolons between "
+                   "whose numbers may name layers: 0.5; 1:attn=0,ff=0.5",
+                   text);
+    if (strength->whole != 1 || strength->layers.is_given()) strengths.push_back(*strength);
+  };
+  for (const auto& entry : split_list(text, names_layers ? ';' : ',')) {
+    const bool is_of_numbers = entry.find_first_of(":=") == entry.npos;
+    for (const auto& part : is_of_numbers ? split_list(entry) : std::vector{entry}) add(part);
+  }
+  return strengths;
 }
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {

@@ -2,6 +2,7 @@
 #include "adapters/attach.h"
 #include "train/options/train_options.h"
 #include "train/step/settings.h"
+#include "train/subject/strength.h"
 
 namespace burnish::train {
 
@@ -14,8 +15,8 @@ bool trains(const TrainOptions& o);
 std::string metadata_path(const TrainOptions& o);
 /// Reads text_encoder_lr as (component, rate); "" stands for everything but the denoiser. Throws a config Error where a rate is none.
 std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o);
-/// Reads validation_strengths, without 1. Throws a config Error where one is no number, or named twice.
-std::vector<double> validation_strengths(const TrainOptions& o);
+/// Reads validation_strengths, without 1. Throws a config Error where one is neither a number nor one with layers, or named twice.
+std::vector<Strength> validation_strengths(const TrainOptions& o);
 /// Returns the folder where results of frozen models are kept; "" keeps them in memory.
 std::string cache_folder(const TrainOptions& o);
 

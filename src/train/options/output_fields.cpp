@@ -71,7 +71,8 @@ void preview_fields(config::Fields& f, TrainOptions& o) {
          "held-out samples: loss before and after, on fixed noise and timesteps")
       .label("Held-out pictures");
   f("validation_strengths", o.validation_strengths,
-    "comma list of strengths of the trained adapter at which held-out samples are judged and previews drawn, beside 1: 0,0.5,1.5")
+    "strengths of the trained adapter at which held-out samples are judged and previews drawn, beside 1: 0,0.5,1.5; or by layers, with "
+    "semicolons between: 0.5; 1:attn=0")
       .counts_when("an adapter, with validation_metadata_path or preview_prompts",
                    [&o] { return has_adapters(o) && (has_previews(o) || !o.data.validation_metadata_path.empty()); });
   f("validation_steps", o.output.validation_steps, "also judge held-out samples every N steps")

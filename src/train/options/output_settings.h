@@ -10,6 +10,7 @@
 #include "config/fields.h"
 #include "train/objectives/objective_kind.h"
 #include "train/step/settings.h"
+#include "train/subject/strength.h"
 
 namespace burnish::train {
 
@@ -40,7 +41,7 @@ struct OutputSettings {
   std::filesystem::path folder = {};
   std::string name = {};  ///< what the names of saved weights begin with, before a dash; "" for nothing
   SaveSettings save = {};
-  std::vector<double> validation_strengths = {};  ///< strengths of the adapter at which held-out samples are judged beside its own, 1
+  std::vector<Strength> validation_strengths = {};  ///< strengths of the adapter at which held-out samples are judged beside its own, 1
   int64_t validation_steps = 0;  ///< steps from one validation to the next; 0 judges held-out samples before and after only
   PreviewSettings previews = {};
   LogSettings logs = {};

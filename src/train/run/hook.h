@@ -45,15 +45,15 @@ struct StepReport {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t num_samples = 0;
   double seconds = 0;
-  std::optional<double> raw_loss;         ///< the loss before weighting: comparable between steps, and with a validation loss
-  double data_seconds = 0;                ///< seconds of these for fetching what is kept and drawing noise
-  std::vector<LossBin> by_time;           ///< losses by equal stretches from no noise to noise alone; none where samples have no time
-  std::vector<VisitLoss> visits;          ///< of all processes, in their order; none where samples have no time
-  std::map<std::string, double> logged;   ///< other values that the objective has logged
-  std::optional<double> learned_rate;     ///< the rate that an optimizer found which finds its rate itself
-  std::optional<double> validation_loss;  ///< loss of held-out samples, where a hook measured it after this step
-  std::map<double, double> losses_at;     ///< the same by the adapter's strength, at those of validation_strengths
-  records::Asked asked = {};              ///< what was asked of the run when the step had been taken, the same on all processes
+  std::optional<double> raw_loss;           ///< the loss before weighting: comparable between steps, and with a validation loss
+  double data_seconds = 0;                  ///< seconds of these for fetching what is kept and drawing noise
+  std::vector<LossBin> by_time;             ///< losses by equal stretches from no noise to noise alone; none where samples have no time
+  std::vector<VisitLoss> visits;            ///< of all processes, in their order; none where samples have no time
+  std::map<std::string, double> logged;     ///< other values that the objective has logged
+  std::optional<double> learned_rate;       ///< the rate that an optimizer found which finds its rate itself
+  std::optional<double> validation_loss;    ///< loss of held-out samples, where a hook measured it after this step
+  std::map<std::string, double> losses_at;  ///< the same by the adapter's strength, at those of validation_strengths
+  records::Asked asked = {};                ///< what was asked of the run when the step had been taken, the same on all processes
 };
 
 /// Something that happens beside the steps of a run: logs, saves, validation, previews. Each has a file below hooks/.

@@ -10,8 +10,8 @@ using config::Level;
 void fields(config::Fields& f, DataChoice& o) {
   f.group("Data");
   f.path("dataset_base_path", o.base_path,
-         "with .txt captions beside them, or hf://datasets/author/name of a hub; next to a metadata file, the folder that its file names "
-         "start from")
+         "with .txt captions beside them, or an address: hf://datasets/author/name of a hub, s3://bucket/prefix, https://…/list.txt; next "
+         "to a metadata file, the folder that its file names start from")
       .label("Folder of pictures")
       .level(Level::first_run);
   f.path("dataset_metadata_path", o.metadata_path,

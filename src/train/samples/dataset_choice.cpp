@@ -14,6 +14,7 @@
 #include "config/problems.h"
 #include "data/load_metadata.h"
 #include "data/spelling.h"
+#include "hub/addressed.h"
 #include "hub/dataset.h"
 #include "hub/settings.h"
 #include "io/files.h"
@@ -242,8 +243,10 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   f.refused("network_multiplier", "weigh the dataset's loss with loss_weight");
 }
 
-/// A path as what is there is spelled, where another system wrote it; of a dataset on a hub where its files lie, once they are here.
+/// A path as what is there is spelled, where another system wrote it; of a dataset at an address where its files lie, once they are here.
 std::string as_there(const std::string& path) {
+  if (const auto dataset = hub::addressed_dataset(path))
+    return hub::fetch_addressed(*dataset, hub::settings_from_environment(), hub::dataset_room_from_environment()).string();
   if (const auto address = hub::dataset_address(path)) return hub::fetch_dataset(*address, hub::settings_from_environment()).string();
   auto found = path.empty() ? std::nullopt : data::SpelledFiles().find("", path);
   return found ? found->string() : path;

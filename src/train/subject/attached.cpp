@@ -114,16 +114,34 @@ void Attached::check_rank_rule() const {
     config_error("train", "tlora_min_rank {} leaves out none of the adapter's {} ranks; set it below lora_rank", rank_rule().least, most);
 }
 
-void Attached::check_strengths(const std::vector<double>& strengths) const {
-  const bool has_others = std::ranges::any_of(strengths, [](double strength) { return strength != 0 && strength != 1; });
-  if (!has_others) return;
+loras::LayerStrengths::ByComponent Attached::factors(const loras::LayerStrengths& layers) const {
+  loras::AdaptersByComponent named;
   for (const auto& a : adapted_) {
-    for (const auto& item : a.adapted) {
-      if (item.adapter->is_dora())
-        config_error("train",
-                     "validation_strengths other than 0 and 1 are for adapters whose change is a factor times another, and {} of {} has a "
-                     "magnitude (dora); leave 0 alone, or train a LoRA",
-                     item.path, a.component);
+    for (const auto& item : a.adapted) named[a.component].push_back({.path = item.path});
+  }
+  return layers.of(*model_, named, "the adapter in training");
+}
+
+void Attached::set_factors(const loras::LayerStrengths& layers) const {
+  const auto by_component = factors(layers);
+  for (const auto& a : adapted_) {
+    for (size_t i = 0; i < a.adapted.size(); ++i) a.adapted[i].adapter->shared_update()->set_factor(by_component.at(a.component)[i]);
+  }
+}
+
+void Attached::check_strengths(const std::vector<Strength>& strengths) const {
+  for (const auto& strength : strengths) {
+    const auto by_component = factors(strength.layers);
+    for (const auto& a : adapted_) {
+      for (size_t i = 0; i < a.adapted.size(); ++i) {
+        const auto at = strength.whole * by_component.at(a.component)[i];
+        if (a.adapted[i].adapter->is_dora() && at != 0 && at != 1)
+          config_error(
+              "train",
+              "validation_strengths other than 0 and 1 are for adapters whose change is a factor times another, and {} of {} has a "
+              "magnitude (dora); leave 0 alone, or train a LoRA",
+              a.adapted[i].path, a.component);
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
 #include "train/subject/chosen.h"
+#include "train/subject/strength.h"
 
 namespace burnish::train {
 
@@ -34,8 +35,10 @@ class Attached {
   const std::shared_ptr<adapters::Dropout>& dropout() const { return dropout_; }
   /// Returns the rule of how many ranks take part in a step.
   const adapters::RankRule& rank_rule() const { return chosen_->settings.rank_rule; }
-  /// Throws a config Error where adapters have no such strengths: a magnitude has 0 and 1 alone.
-  void check_strengths(const std::vector<double>& strengths) const;
+  /// Throws a config Error where adapters have no such strengths, or no such layers: a magnitude has 0 and 1 alone.
+  void check_strengths(const std::vector<Strength>& strengths) const;
+  /// Sets the factor of each adapter on the strength at which it acts: 1 where `layers` says none (AtStrength).
+  void set_factors(const loras::LayerStrengths& layers) const;
   /// Returns the trained parameters, named "component.path"; a parameter that layers share has the name of the first of them.
   optim::ParameterList parameters() const;
 
@@ -58,6 +61,7 @@ class Attached {
     adapters::AdaptedList adapted;
   };
   void note_adapters() const;
+  loras::LayerStrengths::ByComponent factors(const loras::LayerStrengths& layers) const;
   void check_rank_rule() const;
   double lr_factor(const std::string& component) const;
   std::vector<TrainedFile> adapter_files(int64_t step, c10::ScalarType dtype) const;

@@ -11,6 +11,8 @@ using testing::ElementsAre;
 
 namespace {
 
+const std::vector<std::string> kSwapped{"cactus", "crown", "guitar", "lemon"};
+
 class Learned : public BadInput {
  protected:
   Learned() {
@@ -24,6 +26,18 @@ class Learned : public BadInput {
   void plant(const std::string& name, const at::Tensor& pixels_HW3) const {
     data::write_png(at("set") / (name + ".png"), pixels_HW3.to(at::kByte).contiguous());
     write("set/" + name + ".txt", "a picture of another set");
+  }
+  /// Gives each of four pictures the caption of the next.
+  void swap_captions() const {
+    for (size_t i = 0; i < kSwapped.size(); ++i) write("set/" + kSwapped[i] + ".txt", kSwapped[(i + 1) % kSwapped.size()]);
+  }
+  /// Asks the model before it trains.
+  nlohmann::json asked(const std::string& question) const {
+    write("run.toml", "model = [\"" + fs::path(kAssets).string() + "\"]\ndataset_base_path = \"" + at("set").string() +
+                          "\"\nheight = 192\nwidth = 192\ndtype = \"fp32\"\nlora_rank = 4\ncaption_dropout = 0.5\n");
+    const auto said = run_burnish("data --settings " + quoted(at("run.toml")) + " --json " + question);
+    EXPECT_EQ(said.exit_code, 0) << said.output;
+    return nlohmann::json::parse(said.output.substr(said.output.find('{')));
   }
   std::string words(const std::string& run, int max_steps) const {
     return "train --model " + quoted(kAssets) + " --dataset_metadata_path " + quoted(at("set")) +
@@ -55,28 +69,34 @@ TEST_F(Learned, PicturesOfAnotherSetStandOut) {
 }
 
 TEST_F(Learned, WrongCaptionsSayLittleOfTheirPictures) {
-  // Four pictures have the captions of others; "fox face" is one that no other has.
-  const std::vector<std::string> swapped{"cactus", "crown", "guitar", "lemon"};
-  for (size_t i = 0; i < swapped.size(); ++i) {
-    const auto other = swapped[(i + 1) % swapped.size()];
-    write("set/" + swapped[i] + ".txt", other);
-  }
+  swap_captions();
   for (const char* name : {"noise", "waves"}) {
     fs::remove(at("set") / (std::string(name) + ".png"));
     fs::remove(at("set") / (std::string(name) + ".txt"));
   }
-  write("run.toml", "model = [\"" + fs::path(kAssets).string() + "\"]\ndataset_base_path = \"" + at("set").string() +
-                        "\"\nheight = 192\nwidth = 192\ndtype = \"fp32\"\nlora_rank = 4\ncaption_dropout = 0.5\n");
-  const auto said = run_burnish("data --settings " + quoted(at("run.toml")) + " --compare_captions 4 --json");
-  ASSERT_EQ(said.exit_code, 0) << said.output;
-  const auto json = nlohmann::json::parse(said.output.substr(said.output.find('{')));
+  const auto json = asked("--compare_captions 4");
   EXPECT_EQ(json.at("tells_apart"), true);
   std::vector<std::string> little;
   for (const auto& sample : json.at("samples")) {
     if (sample.at("says_little") == true) little.push_back(fs::path(sample.at("file").get<std::string>()).stem().string());
   }
-  EXPECT_THAT(little, testing::IsSupersetOf(swapped)) << said.output;
-  EXPECT_LE(little.size(), swapped.size() + 1) << said.output;
+  EXPECT_THAT(little, testing::IsSupersetOf(kSwapped)) << json.dump(1);
+  EXPECT_LE(little.size(), kSwapped.size() + 1) << json.dump(1);
+}
+
+TEST_F(Learned, PicturesThatTeachSomethingElseAreNamedBeforeTraining) {
+  swap_captions();
+  auto planted = kSwapped;
+  planted.insert(planted.end(), {"noise", "waves"});
+  const auto json = asked("--compare_gradients");
+  ASSERT_EQ(json.at("samples").size(), 26);
+  std::vector<std::string> named;
+  for (const auto& sample : json.at("samples")) {
+    if (sample.at("pulls_elsewhere") == true) named.push_back(fs::path(sample.at("file").get<std::string>()).stem().string());
+  }
+  EXPECT_THAT(named, testing::IsSupersetOf(planted)) << json.dump(1);
+  EXPECT_LE(named.size(), planted.size() + 1) << json.dump(1);
+  refused(2, "data --compare_gradients", {"name its settings with --settings run.toml"});
 }
 
 TEST_F(Learned, ARunThatGoesOnLogsEachVisitOnce) {

@@ -133,6 +133,37 @@ TEST_F(Best, CopiesUpToTheLastSaveAreOverfittingToo) {
   EXPECT_EQ(told["take"], 20);
 }
 
+TEST_F(Best, MemoryShowsBesidePicturesThatTheRunDidNotSee) {
+  const auto without = judged(option("model", golden_path("likeness/dino3")));
+  EXPECT_EQ(without["seen_by"], "DINOv3");
+  EXPECT_TRUE(of_step(without, 30)["memory"].is_null());
+  EXPECT_THAT(without["missing"].dump(), HasSubstr("no pictures that the run did not see"));
+  std::string rows = "image,prompt\n";
+  for (int i = 0; i < kPictures; ++i) {
+    write_picture(fmt::format("unseen/{}.png", i), pattern(i, 0.6));
+    rows += fmt::format("{}.png,a cat\n", i);
+  }
+  write("unseen/metadata.csv", rows);
+  write("run/config.toml", "validation_metadata_path = \"" + at("unseen/metadata.csv").string() + "\"\n");
+  for (const auto& told : {judged(option("model", golden_path("likeness/dino3"))),
+                           judged(option("model", golden_path("likeness/dino3")) + option("held_out", at("unseen")))}) {
+    EXPECT_EQ(told["num_held_out"], kPictures);
+    EXPECT_GT(of_step(told, 30)["memory"].get<double>(), of_step(told, 20)["memory"].get<double>());
+    EXPECT_GT(of_step(told, 20)["held_out"].get<double>(), of_step(told, 40)["held_out"].get<double>());
+    EXPECT_EQ(of_step(told, 20)["memorises"], false);
+    EXPECT_EQ(of_step(told, 30)["memorises"], true) << told.dump(1);
+    EXPECT_EQ(told["overfitting"]["after"], 20);
+    EXPECT_EQ(told["overfitting"]["by_held_out"], true);
+  }
+  refused(3, "best " + quoted(at("run")) + " " + clip() + option("held_out", at("nowhere")), {"to take held-out pictures from"});
+}
+
+TEST_F(Best, TwoModelsThatComparePicturesAreRefused) {
+  refused(
+      2, "best " + quoted(at("run")) + " " + option("model", golden_path("likeness/dino")) + option("model", golden_path("likeness/dino3")),
+      {"DINOv2 and DINOv3 both compare pictures with pictures"});
+}
+
 TEST_F(Best, IsSaidInWordsWithTheFileThatIsTaken) {
   losses({1, 0.9, 0.7, 0.75, 0.8});
   const auto outcome = run_burnish("best " + quoted(at("run")) + " --num_threads 1 " + clip());

@@ -108,13 +108,17 @@ TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
 }
 
 TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
-  auto outcome = trained_with_hooks("--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths 0,0.5,-1 " +
-                                        held_out() + option("preview_prompts", prompts()),
-                                    folder / "run");
+  auto outcome = trained_with_hooks(
+      "--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths '0,0.5,-1; 1:.*to_q=0,.*to_v=0; 1:.*to_v=0' " +
+          held_out() + option("preview_prompts", prompts()),
+      folder / "run");
   const auto losses = nlohmann::json::parse(read_file(folder / "run/validation.json"));
   EXPECT_EQ(losses["at"]["0"], losses["before"]) << "a fresh adapter is none";
   EXPECT_NE(losses["at"]["0.5"], losses["after"]);
   EXPECT_NE(losses["at"]["-1"], losses["at"]["0.5"]);
+  EXPECT_EQ(losses["at"]["1:.*to_q=0,.*to_v=0"], losses["before"]) << "without all its layers it is none";
+  EXPECT_NE(losses["at"]["1:.*to_v=0"], losses["before"]);
+  EXPECT_NE(losses["at"]["1:.*to_v=0"], losses["after"]);
   const auto log = read_log(folder / "run");
   for (const auto& line : log) {
     const auto step = line["step"].get<int64_t>();
@@ -130,6 +134,9 @@ TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
   EXPECT_TRUE(at::equal(preview(3, 2), preview(0, 0))) << "strength 0 draws what is drawn before training";
   EXPECT_FALSE(at::equal(preview(3, 4), preview(3, 0)));
   EXPECT_EQ(data::read_png_text(folder / "run/samples/step-000003/05.png").at("strength"), "0.5");
+  EXPECT_TRUE(at::equal(preview(3, 8), preview(0, 0)));
+  EXPECT_FALSE(at::equal(preview(3, 10), preview(0, 0)));
+  EXPECT_EQ(data::read_png_text(folder / "run/samples/step-000003/10.png").at("strength"), "1:.*to_v=0");
   EXPECT_EQ(logged_steps(folder / "run"), [&] {
     trained_with_hooks("--max_steps 3 --learning_rate 0.05 ", folder / "plain");
     return logged_steps(folder / "plain");
@@ -139,6 +146,10 @@ TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
                   held_out() + option("output_path", folder / "dora"));
   EXPECT_EQ(refused.exit_code, 2) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("has a magnitude (dora)"));
+  refused = run_burnish("train " + golden_model() + golden_data() + kHookLora + "--max_steps 1 --validation_strengths 1:style=0 " +
+                        held_out() + option("output_path", folder / "layers"));
+  EXPECT_EQ(refused.exit_code, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("the layers of the adapter in training: 'style' fits nothing that it adapts"));
 }
 
 TEST_F(Hooks, ALossThatNothingTrainedReachesIsRefused) {

@@ -157,8 +157,15 @@ TEST(Settle, SeesPicturesInSeveralWaysWhereSomethingIsDrawn) {
 
 TEST(Settle, ReadsStrengthsOfValidation) {
   const std::string held_out = "--validation_metadata_path held-out.csv --validation_strengths ";
-  EXPECT_THAT(settled(held_out + "0,1,-0.5").output.validation_strengths, ElementsAre(0, -0.5));
-  for (const std::string wrong : {"0,x", "0.5,0.5", "inf"})
+  auto texts = [&](const std::string& given) {
+    std::vector<std::string> all;
+    for (const auto& strength : settled(held_out + given).output.validation_strengths) all.push_back(strength.text());
+    return all;
+  };
+  EXPECT_THAT(texts("0,1,-0.5"), ElementsAre("0", "-0.5"));
+  EXPECT_THAT(texts("0,0.5;1:attn=0,ff=0.5;blocks{0,1}=0;2:1,0.5,0"),
+              ElementsAre("0", "0.5", "1:attn=0,ff=0.5", "1:blocks{0,1}=0", "2:1,0.5,0"));
+  for (const std::string wrong : {"0,x", "0.5,0.5", "inf", "attn=0;1:attn=0", "0,1:attn=0", "1:style"})
     EXPECT_THAT(refused_together(held_out + wrong, {}), HasSubstr("must be a comma list of different numbers")) << wrong;
   EXPECT_THAT(refused_together("--validation_strengths 0.5", {}), HasSubstr("validation_strengths has no effect here"));
 }

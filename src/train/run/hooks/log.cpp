@@ -53,9 +53,9 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
   // A table's columns are those of its first row, so what is not there at every step is null at the others.
   if (training.course.num_held_out() > 0)
     line["validation_loss"] = r.validation_loss ? nlohmann::json(*r.validation_loss) : nlohmann::json();
-  for (auto strength : training.settings.output.validation_strengths) {
-    auto loss = r.losses_at.find(strength);
-    line[fmt::format("validation_loss_at_{}", strength)] = loss == r.losses_at.end() ? nlohmann::json() : nlohmann::json(loss->second);
+  for (const auto& strength : training.settings.output.validation_strengths) {
+    auto loss = r.losses_at.find(strength.text());
+    line["validation_loss_at_" + strength.text()] = loss == r.losses_at.end() ? nlohmann::json() : nlohmann::json(loss->second);
   }
   if (r.learned_rate) line["learned_rate"] = *r.learned_rate;
   return line;

@@ -2,8 +2,8 @@
 
 #include "data/drawn_file.h"
 #include "loras/merged.h"
-#include "nn/delta_strength.h"
 #include "records/previews.h"
+#include "train/run/at_strength.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
@@ -33,15 +33,16 @@ class Preview final : public Hook {
     optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
     last_ = trainee.progress.step;
     if (training_.previews == nullptr) return;
-    std::vector<double> strengths{1};
+    std::vector<Strength> strengths(1);
     const auto& others = training_.settings.output.validation_strengths;
     strengths.insert(strengths.end(), others.begin(), others.end());
     for (size_t i = 0; i < strengths.size(); ++i) {
-      nn::DeltaStrength strength(strengths[i]);
+      AtStrength strength(*trainee.attached, strengths[i]);
       const auto first = static_cast<int64_t>(i) * std::ssize(training_.previews->pictures);
       TakePreview take;
       if (training_.world.is_first())
-        take = [this, first, &strength = strengths[i]](int64_t number, const drawing::Picture& picture, const drawing::Decoded& drawn) {
+        take = [this, first, strength = strengths[i].text()](int64_t number, const drawing::Picture& picture,
+                                                             const drawing::Decoded& drawn) {
           write(first + number, picture, strength, drawn);
         };
       draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
@@ -51,7 +52,7 @@ class Preview final : public Hook {
   }
 
   /// A preview of a run before this one in the folder may have been of another kind.
-  void write(int64_t number, const drawing::Picture& picture, double strength, const drawing::Decoded& decoded) const {
+  void write(int64_t number, const drawing::Picture& picture, const std::string& strength, const drawing::Decoded& decoded) const {
     const auto& drawn = decoded.image;
     const auto rate = drawing::rate_of(training_.trainee.model, picture);
     const bool is_clip = data::is_drawn_clip(drawn);
@@ -69,7 +70,7 @@ class Preview final : public Hook {
                      {"num_inference_steps", std::to_string(picture.num_inference_steps)},
                      {"cfg_scale", fmt::format("{}", picture.guidance.scale)},
                      {"step", std::to_string(last_)}};
-    if (strength != 1) text.emplace_back("strength", fmt::format("{}", strength));
+    if (strength != Strength().text()) text.emplace_back("strength", strength);
     if (is_clip) {
       text.emplace_back("num_frames", std::to_string(drawn.size(1)));
       text.emplace_back("frame_rate", fmt::format("{}", rate));

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/say.h"
 #include "io/files.h"
-#include "nn/delta_strength.h"
+#include "train/run/at_strength.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
@@ -49,7 +49,7 @@ class Validate final : public Hook {
     nlohmann::json losses{{"before", before_}, {"after", after}};
     std::string at;
     for (const auto& [strength, loss] : losses_at_) {
-      losses["at"][fmt::format("{}", strength)] = loss;
+      losses["at"][strength] = loss;
       at += fmt::format(", at strength {} {:.5f}", strength, loss);
     }
     write(losses);
@@ -83,11 +83,11 @@ class Validate final : public Hook {
         r.step, *r.validation_loss, lowest_, lowest_step_, kRising);
   }
 
-  std::map<double, double> losses_at_strengths() const {
-    std::map<double, double> losses;
-    for (auto strength : training_.settings.output.validation_strengths) {
-      nn::DeltaStrength at(strength);
-      losses[strength] = loss();
+  std::map<std::string, double> losses_at_strengths() const {
+    std::map<std::string, double> losses;
+    for (const auto& strength : training_.settings.output.validation_strengths) {
+      AtStrength at(*training_.trainee.attached, strength);
+      losses[strength.text()] = loss();
     }
     return losses;
   }
@@ -111,7 +111,7 @@ class Validate final : public Hook {
 
   const Training& training_;
   double before_ = 0, lowest_ = 0, last_ = 0;
-  std::map<double, double> losses_at_;  ///< as last measured
+  std::map<std::string, double> losses_at_;  ///< as last measured
   int64_t lowest_step_ = 0, last_step_ = -1;
   int num_above_ = 0;
 };
