@@ -42,6 +42,7 @@
 #include "train/step/paged_loading.h"
 #include "train/subject/auto_format.h"
 #include "train/subject/output_folder.h"
+#include "train/subject/slow_ways.h"
 #include "train/subject/storage.h"
 
 namespace burnish::app {
@@ -199,6 +200,7 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
   for (const auto& component : model->components().list()) {
     if (component.num_stored > 0) info("{}:{}", component.name, train::storage_text(*model, component, choice));
   }
+  for (const auto& line : train::slow_ways(*model, choice, options.device)) warn("{}", line);
   return model;
 }
 

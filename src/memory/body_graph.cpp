@@ -69,8 +69,10 @@ variable_list BodyEntry::apply(variable_list&& gradients) {
 BodyInputs inputs_of(const nn::Tensors& inputs, std::vector<c10::Storage>& memory) {
   BodyInputs of;
   of.which = storages_of(inputs, memory);
-  for (const auto& input : inputs) {
-    of.tensors.push_back(input.defined() ? std::optional(geometry_of(input)) : std::nullopt);
+  of.bases = bases_of(inputs, of.which, memory.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& input = inputs[i];
+    of.tensors.push_back(input.defined() ? std::optional(moved(geometry_of(input), -of.bases[of.which[i]])) : std::nullopt);
     of.takes_gradient.push_back(input.defined() && input.requires_grad());
   }
   for (const auto& storage : memory) of.num_bytes.push_back(static_cast<int64_t>(storage.nbytes()));
@@ -143,8 +145,8 @@ nn::Tensors go_back(BodyGraph& graph, const std::vector<at::Tensor>& trained, Bo
     if (auto number = number_in(storages[i], books)) numbers[*number] = i;
     else script->is_whole = false;
   }
+  script->begin_backward(std::move(numbers), bases_of(gradients, which, storages.size()));
   storages.clear();
-  script->begin_backward(std::move(numbers));
   for (size_t i = 0; i < trained.size(); ++i) {
     if (trained[i].requires_grad())
       torch::autograd::impl::grad_accumulator(trained[i])->add_pre_hook(std::make_unique<Added>(script, books, i));
@@ -169,7 +171,8 @@ nn::Tensors go_back(BodyGraph& graph, const std::vector<at::Tensor>& trained, Bo
   written.multiplications = Multiplications::of_thread() - before;
   for (const auto& gradient : caught) {
     written.gradients.push_back(script->made(gradient, books));
-    if (gradient.defined() && written.gradients.back().in == MadeTensor::In::nothing) script->is_whole = false;
+    const auto in = written.gradients.back().in;
+    if (gradient.defined() && (in == MadeTensor::In::nothing || in == MadeTensor::In::input)) script->is_whole = false;
   }
   written.moves = std::move(script->moves);
   written.accumulated = std::move(script->accumulated);

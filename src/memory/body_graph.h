@@ -33,6 +33,7 @@ struct BodyInputs {
   std::vector<bool> takes_gradient;
   std::vector<size_t> which;       ///< the memory of each, by number
   std::vector<int64_t> num_bytes;  ///< of that memory
+  std::vector<int64_t> bases;      ///< where inputs begin in it, in bytes: tensors are counted from there
 };
 /// `memory` gets the storages of the inputs, each once.
 BodyInputs inputs_of(const nn::Tensors& inputs, std::vector<c10::Storage>& memory);

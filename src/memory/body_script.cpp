@@ -44,6 +44,11 @@ std::string text_of(const Geometry& geometry) {
                      static_cast<int>(geometry.dtype));
 }
 
+Geometry moved(Geometry geometry, int64_t num_bytes) {
+  geometry.offset += num_bytes / static_cast<int64_t>(c10::elementSize(geometry.dtype));
+  return geometry;
+}
+
 at::Tensor tensor_in(c10::Storage storage, const Geometry& geometry) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::Meta),
                                                          c10::scalarTypeToTypeMeta(geometry.dtype));
@@ -89,8 +94,9 @@ void BodyScript::accumulates(size_t parameter, const at::Tensor& gradient, const
   if (accumulated.back().gradient.in == MadeTensor::In::nothing) is_whole = false;
 }
 
-void BodyScript::begin_backward(std::unordered_map<size_t, size_t> gradients) {
+void BodyScript::begin_backward(std::unordered_map<size_t, size_t> gradients, std::vector<int64_t> bases) {
   moves.clear();
+  bases_ = std::move(bases);
   gradients_ = std::move(gradients);
 }
 
@@ -114,12 +120,18 @@ MadeTensor BodyScript::made(const at::Tensor& tensor, const Books& books) const 
     } else if (auto gradient = gradients_.find(*number); gradient != gradients_.end()) {
       made.in = In::gradient;
       made.which = gradient->second;
+      made.geometry = moved(std::move(made.geometry), -bases_[made.which]);
     }
   }
   return made;
 }
 
 bool BodyScript::has_dropped(Move::Does does, size_t which) const { return dropped_.contains({does, which}); }
+
+std::optional<size_t> BodyScript::own(size_t number) const {
+  const auto found = own_.find(number);
+  return found == own_.end() ? std::nullopt : std::optional(found->second);
+}
 
 std::vector<size_t> BodyScript::alive() const {
   std::vector<size_t> alive;

@@ -24,12 +24,15 @@ struct Geometry {
 };
 Geometry geometry_of(const at::Tensor& tensor);
 std::string text_of(const Geometry& geometry);
+/// Moves a tensor by so many bytes within its storage.
+Geometry moved(Geometry geometry, int64_t num_bytes);
 /// Makes a tensor on the meta device in a storage.
 at::Tensor tensor_in(c10::Storage storage, const Geometry& geometry);
 /// Makes a storage that holds `data` in place of numbers.
 c10::Storage storage_of(c10::DataPtr data, int64_t num_bytes);
 
-/// A tensor that a body makes, and where it lies: in memory that the body took, in that of an input or of a gradient that came.
+/// A tensor that a body makes, and where it lies: in memory that the body took, in that of an input or of a gradient that came, from the
+/// base of that on (bases_of).
 struct MadeTensor {
   enum class In { nothing, own, input, gradient } in = In::nothing;
   size_t which = 0;
@@ -76,6 +79,7 @@ struct BodyBackward {
   std::vector<Move> moves = {};
   std::vector<Accumulated> accumulated = {};  ///< those that moves name by number
   std::vector<MadeTensor> gradients = {};     ///< of the inputs
+  std::vector<size_t> at_end = {};            ///< blocks that the graph holds until it ends
   double multiplications = 0;
 
   bool operator==(const BodyBackward&) const = default;
@@ -89,14 +93,16 @@ class BodyScript final : public Listener {
   /// Is told that the graph holds the memory of an input or an output no longer.
   void dropped(Move::Does does, size_t which);
   void accumulates(size_t parameter, const at::Tensor& gradient, const Books& books);
-  /// Goes on with backward, for which gradients lie in these blocks, by number. Own blocks are counted on.
-  void begin_backward(std::unordered_map<size_t, size_t> gradients);
+  /// Goes on with backward, for which gradients lie in these blocks, by number, from these bytes on. Own blocks are counted on.
+  void begin_backward(std::unordered_map<size_t, size_t> gradients, std::vector<int64_t> bases);
   /// Begins after a forward that took `count` blocks, the first of this number, of which `alive` are left.
   void begin_after(size_t first, size_t count, const std::vector<size_t>& alive);
 
   /// Finds where a storage lies.
   MadeTensor made(const at::Tensor& tensor, const Books& books) const;
   bool has_dropped(Move::Does does, size_t which) const;
+  /// Returns which of the own blocks has this number in the books; nothing for another block.
+  std::optional<size_t> own(size_t number) const;
   /// Returns the own blocks that were taken and not freed.
   std::vector<size_t> alive() const;
 
@@ -107,6 +113,7 @@ class BodyScript final : public Listener {
 
  private:
   std::unordered_map<size_t, size_t> own_, gradients_;  ///< by the books' number
+  std::vector<int64_t> bases_;                          ///< of gradients
   std::vector<bool> is_freed_;                          ///< of own blocks
   std::set<std::pair<Move::Does, size_t>> dropped_;
 };

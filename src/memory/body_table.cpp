@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <typeinfo>
 #include <utility>
 
@@ -67,16 +68,25 @@ std::vector<size_t> storages_of(const nn::Tensors& tensors, std::vector<c10::Sto
   return numbers;
 }
 
+std::vector<int64_t> bases_of(const nn::Tensors& tensors, const std::vector<size_t>& which, size_t num_storages) {
+  std::vector<int64_t> bases(num_storages, std::numeric_limits<int64_t>::max());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    auto& base = bases[which[i]];
+    base = std::min(base, tensors[i].storage_offset() * static_cast<int64_t>(tensors[i].element_size()));
+  }
+  return bases;
+}
+
 std::string pattern_of(const nn::Tensors& tensors) {
   std::vector<c10::Storage> storages;
   const auto numbers = storages_of(tensors, storages);
   std::string text;
+  const auto bases = bases_of(tensors, numbers, storages.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     text += '|';
     if (!tensors[i].defined()) continue;
-    auto geometry = geometry_of(tensors[i]);
-    geometry.offset = 0;  // such as that of a block's part in what is made for all blocks: it takes nothing
-    text += text_of(geometry);
+    text += text_of(moved(geometry_of(tensors[i]), -bases[numbers[i]]));
     text += fmt::format("#{}{}", numbers[i], tensors[i].requires_grad() ? "g" : "");
   }
   return text;

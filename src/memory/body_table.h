@@ -36,7 +36,11 @@ struct BodyTable {
 /// Describes a block by all that its body depends on, its inputs aside.
 std::string described(nn::Block& block, const TrainedTensors& trained);
 
-/// Returns bits of a body's inputs or gradients: geometry, and which of them lie in one memory.
+/// Finds where the first of the tensors in each storage begins, in bytes. What a body is known by counts from there: where its inputs lie
+/// in what is made for all blocks does not matter to it, and where its outputs lie in theirs follows.
+std::vector<int64_t> bases_of(const nn::Tensors& tensors, const std::vector<size_t>& which, size_t num_storages);
+
+/// Returns bits of a body's inputs or gradients: geometry, and which of them lie in one memory, from its base on.
 std::string pattern_of(const nn::Tensors& tensors);
 
 /// Numbers the storages of tensors by their first appearance; undefined tensors have none.

@@ -42,6 +42,7 @@ size_t Books::take(int64_t num_bytes, std::string_view place) {
 void Books::free(size_t number) {
   const std::lock_guard lock(mutex);
   if (again) return;
+  if (put_off != nullptr) return put_off->push_back(number);
   allocations[number].freed = now++;
   if (listener != nullptr) listener->freed(number);
 }

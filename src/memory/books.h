@@ -54,6 +54,7 @@ struct Books {
   Listener* listener = nullptr;
   /// While it is set, what is taken has been taken before, in this order: it gets these numbers again, and nothing is written down.
   std::optional<size_t> again;
+  std::vector<size_t>* put_off = nullptr;  ///< while it is set, what would be freed is noted there, to be freed later
 
   /// Returns the number of a block that is taken now: at `place`, or where that is empty at the one that is known of nodes at work.
   size_t take(int64_t num_bytes, std::string_view place = {});

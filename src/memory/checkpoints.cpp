@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/Storage.h>
+#include <c10/core/TensorImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@ struct Checkpoints::Entry {
   explicit Entry(const at::Tensor& tensor)
       : place(tensor.storage().getWeakStorageImpl()),
         options(tensor.options().requires_grad(false)),
+        keys(tensor.key_set()),
         offset(tensor.storage_offset()),
         sizes(tensor.sizes().vec()),
         strides(tensor.strides().vec()) {}
@@ -26,15 +29,19 @@ struct Checkpoints::Entry {
            sizes == tensor.sizes() && strides == tensor.strides() && options.dtype() == tensor.dtype();
   }
 
-  /// On the device, if its memory is still there.
+  /// On the device, if its memory is still there. Tensor::set_ would do, but on the meta device it wants storages that can grow, which
+  /// those of bodies that are rehearsed once cannot, and makes them as large as this tensor.
   at::Tensor where_it_lay() const {
     auto storage = place.lock();
     if (!storage) return {};
-    return at::empty({0}, options).set_(c10::Storage(std::move(storage)), offset, sizes, strides);
+    auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), keys, options.dtype());
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+    return tensor;
   }
 
   c10::weak_intrusive_ptr<c10::StorageImpl> place;
   at::TensorOptions options;
+  c10::DispatchKeySet keys;
   int64_t offset;
   std::vector<int64_t> sizes, strides;
   at::Tensor in_host, fetched;

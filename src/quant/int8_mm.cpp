@@ -9,10 +9,9 @@
 #include <ATen/ops/matmul.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
-#include <limits>
 
+#include "base/times_as_long.h"
+#include "kernels/int8_product/cpu.h"
 #include "kernels/int8_product/int8_product.h"
 #include "kernels/place.h"
 #include "kernels/transpose_codes/transpose_codes.h"
@@ -22,19 +21,6 @@
 namespace burnish::quant {
 
 namespace {
-
-/// Sides of a tile of sums. A CPU's, 2.5 MB at most, has its share of the rows, since oneDNN packs the weight anew for each; a GPU's, 64 MB
-/// at most, has enough rows to keep it busy. Neighbours that are rotated together lie in one.
-struct Tile {
-  int64_t rows, columns;
-};
-Tile tile_of(c10::Device device, int64_t rows, int64_t columns, int64_t rotation) {
-  if (kernels::runs_on_cpu(device)) {
-    constexpr int64_t kMostRows = 640, kColumns = 1024;
-    return {ceil_div(rows, ceil_div(rows, kMostRows)), std::min(columns, std::max(kColumns, rotation))};
-  }
-  return {std::max<int64_t>(1024, (int64_t{1} << 24) / columns / 32 * 32), columns};
-}
 
 constexpr int64_t kRowsOfGpu = 32;  // of which cuBLASLt wants a multiple
 
@@ -51,33 +37,51 @@ bool sums_are_exact_on_cpu() {
   return exact;
 }
 
-/// Tells whether this machine multiplies INT8 numbers about as fast as fp32, or faster. Where oneDNN has no product of them ATen takes
-/// three loops, which are exact and take fifty times as long as fp32: far from the limit, so that every run decides alike.
+/// Tells whether ATen multiplies INT8 numbers here about as fast as fp32, or faster. Where oneDNN has no product of them ATen takes three
+/// loops, which are exact and take fifty times as long as fp32: far from the limit, so that every run decides alike.
 bool products_are_fast_on_cpu() {
   static const bool fast = [] {
     constexpr int64_t kRows = 64, kSide = 256;
     constexpr int kTrials = 3;
     constexpr double kMostOfFp32 = 5;
     const auto codes = at::full({kSide, kSide}, 3, at::kChar), numbers = at::full({kSide, kSide}, 3, at::kFloat);
-    auto least_seconds = [&](const std::function<void()>& multiply) {
-      double least = std::numeric_limits<double>::max();
-      for (int i = 0; i < kTrials; ++i) {
-        const auto before = std::chrono::steady_clock::now();
-        multiply();
-        least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
-      }
-      return least;
-    };
-    const auto int8 = least_seconds([&] { at::_int_mm(codes.narrow(0, 0, kRows), codes.t()); });
-    return int8 <= kMostOfFp32 * least_seconds([&] { at::matmul(numbers.narrow(0, 0, kRows), numbers.t()); });
+    return times_as_long([&] { at::_int_mm(codes.narrow(0, 0, kRows), codes.t()); },
+                         [&] { at::matmul(numbers.narrow(0, 0, kRows), numbers.t()); }, kTrials) <= kMostOfFp32;
   }();
   return fast;
+}
+
+/// Says whose products a CPU has: oneDNN's by ATen where these are exact and fast, or our own by AVX2.
+enum class CpuSums { none, of_aten, of_own };
+CpuSums cpu_sums() {
+  if (sums_are_exact_on_cpu() && products_are_fast_on_cpu()) return CpuSums::of_aten;
+  return kernels::has_int8_sums_cpu() ? CpuSums::of_own : CpuSums::none;
+}
+
+/// Sides of a tile of sums. A CPU's, 2.5 MB at most, has its share of the rows: oneDNN packs the weight anew for each, and our own products
+/// have their left factor in the second cache. A GPU's, 64 MB at most, has enough rows to keep it busy. Neighbours that are rotated
+/// together lie in one.
+struct Tile {
+  int64_t rows, columns;
+};
+Tile tile_of(c10::Device device, int64_t rows, int64_t columns, int64_t rotation) {
+  if (kernels::runs_on_cpu(device)) {
+    const int64_t most_rows = cpu_sums() == CpuSums::of_own ? 256 : 640;
+    constexpr int64_t kColumns = 1024;
+    return {ceil_div(rows, ceil_div(rows, most_rows)), std::min(columns, std::max(kColumns, rotation))};
+  }
+  return {std::max<int64_t>(1024, (int64_t{1} << 24) / columns / 32 * 32), columns};
+}
+
+void cpu_sums_(at::Tensor& sums_MN, const at::Tensor& a_MK, const at::Tensor& b_KN) {
+  if (cpu_sums() == CpuSums::of_own) kernels::int8_sums_cpu_(sums_MN, a_MK, b_KN);
+  else at::_int_mm_out(sums_MN, a_MK, b_KN);
 }
 
 }  // namespace
 
 bool has_int8_products(c10::Device device) {
-  return kernels::runs_on_cpu(device) ? sums_are_exact_on_cpu() && products_are_fast_on_cpu() : has_int8_tensor_cores(device);
+  return kernels::runs_on_cpu(device) ? cpu_sums() != CpuSums::none : has_int8_tensor_cores(device);
 }
 
 bool has_int8_products(c10::Device device, int64_t out, int64_t in) {
@@ -102,6 +106,7 @@ void int8_mm_(const at::Tensor& y_MN, const at::Tensor& a_MK, const at::Tensor& 
       const int64_t columns = std::min(tile.columns, num_columns - column);
       auto sums = buffer.narrow(0, 0, left.size(0) * columns).view({left.size(0), columns});
       if (has_kernel) kernels::int8_sums_gpu_(sums, left, b.t());
+      else if (on_cpu) cpu_sums_(sums, left, b.narrow(1, column, columns));
       else at::_int_mm_out(sums, left, b.narrow(1, column, columns));
       auto part = [&](const at::Tensor& t, int64_t dim) { return t.defined() ? t.narrow(dim, column, columns) : t; };
       const kernels::Scales of_tile{scales.rows_N1.narrow(0, row, rows), part(scales.columns_1O, 1), part(scales.bias_O, 0),

@@ -3,8 +3,8 @@
 
 namespace burnish::quant {
 
-/// Tells whether the device multiplies INT8 numbers in hardware with exact sums. A CPU that adds pairs of products in 16 bits does not, nor
-/// one that has no such products, which is found by their time.
+/// Tells whether the device multiplies INT8 numbers with exact sums, faster than fp32: a CPU by oneDNN where that has such products, else
+/// by AVX2 (kernels/int8_product).
 bool has_int8_products(c10::Device device);
 /// Tells whether it so multiplies a weight [out, in].
 bool has_int8_products(c10::Device device, int64_t out, int64_t in);

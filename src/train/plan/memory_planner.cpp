@@ -46,7 +46,7 @@ class Planning {
     if (settings_.step.memory.activation_bytes > 0) return within_budget();
     bool is_limit_known = settings_.plan.refuses && limits_.of(device_).has_value();
     if (!is_limit_known) return keeping_values(false);
-    if (!is_tight) {
+    if (!is_tight && !is_surely_tight()) {
       auto plan = keeping_values(true);
       return has_room(plan) ? plan : keeping_values(false);
     }
@@ -74,6 +74,16 @@ class Planning {
     if (limits.device) limits.device = most(*limits.device);
     if (limits.host && device_.is_cpu()) limits.host = most(*limits.host);
     return fits(plan, limits);
+  }
+
+  /// Tells whether the weights of a denoiser that is held as the opened model's is take all that there is: what blocks keep has no room
+  /// then.
+  bool is_surely_tight() const {
+    if (settings_.step.memory.paged_blocks > 0 || !settings_.model.storage.fp8_models.empty()) return false;
+    const auto& names = files_.model.names();
+    return std::ranges::any_of(files_.model.components().list(), [&](const auto& component) {
+      return names.is_denoiser(component.name) && component.num_bytes > *limits_.of(device_);
+    });
   }
 
   MemoryPlan within_budget() const {

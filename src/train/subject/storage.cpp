@@ -189,6 +189,24 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
   }
 }
 
+HeldAs held_as(const models::Model& model, const models::Component& component, const ModelChoice& choice, const TrainedStorage& trained) {
+  if (component.num_stored == 0) return {};
+  auto has = [&](CodeKind kind) { return std::ranges::find(component.codes, code_block(kind).name) != component.codes.end(); };
+  for (const auto& [option, is_asked, kind] : products_of(choice)) {
+    if (!is_asked || !multiplies(component, kind, model, choice, trained)) continue;
+    const auto other = other_kind(kind);
+    if (trained.paths.contains(component.name)) return {kind, option};
+    if (is_named(component, model, choice)) return {quant::parse_format(choice.weight_format).codes, option};
+    return {has(kind) || !other ? kind : *other, option};
+  }
+  if (trained.paths.contains(component.name)) return {CodeKind::e4m3};
+  if (is_named(component, model, choice)) return {quant::parse_format(choice.weight_format).codes};
+  for (int kind = 0; kind <= static_cast<int>(kLastKind); ++kind) {
+    if (has(static_cast<CodeKind>(kind))) return {static_cast<CodeKind>(kind)};
+  }
+  return {};
+}
+
 std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice,
                          const TrainedStorage& trained) {
   if (component.num_stored == 0) return "";

@@ -1,6 +1,8 @@
 #pragma once
 #include <map>
+#include <optional>
 
+#include "base/codes.h"
 #include "train/subject/model_choice.h"
 
 namespace burnish::train {
@@ -15,6 +17,13 @@ struct TrainedStorage {
 /// files as they are, trained weights as trained_weights says, everything else as parameters. Throws a config Error for an entry that names
 /// no model or the trained one, and for fp8_compute without FP8 weights.
 void choose_storage(models::Model& model, const ModelChoice& choice, const TrainedStorage& trained = {});
+
+/// How a component's linear layers are held, and multiplied where an option asks for products of their codes.
+struct HeldAs {
+  std::optional<CodeKind> codes = {};  ///< nothing: numbers
+  const char* option = nullptr;        ///< fp8_compute, int8_compute or fp4_compute where that multiplies them; null: none does
+};
+HeldAs held_as(const models::Model& model, const models::Component& component, const ModelChoice& choice, const TrainedStorage& trained);
 
 /// Says for the log how a component's linear layers are held: "" when all are parameters.
 std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice,

@@ -7,6 +7,7 @@
 #include "models/model/columns.h"
 #include "train/subject/choosing.h"
 #include "train/subject/experts_meant.h"
+#include "train/subject/slow_ways.h"
 #include "train/subject/storage.h"
 #include "train/subject/training_units.h"
 
@@ -112,6 +113,7 @@ void say_held(const Subject& subject, const ModelSettings& settings) {
   for (const auto& component : model.components().list())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
          storage_text(model, component, settings.storage, storage));
+  for (const auto& line : slow_ways(model, settings.storage, device, storage)) warn("{}", line);
 }
 
 }  // namespace burnish::train
