@@ -84,6 +84,8 @@ bool has_int8_products(c10::Device device) {
   return kernels::runs_on_cpu(device) ? cpu_sums() != CpuSums::none : has_int8_tensor_cores(device);
 }
 
+bool rotated_products_are_faster(c10::Device device) { return kernels::runs_on_cpu(device) && cpu_sums() == CpuSums::of_aten; }
+
 bool has_int8_products(c10::Device device, int64_t out, int64_t in) {
   return has_int8_products(device) && (kernels::runs_on_cpu(device) || (out % 8 == 0 && in % 8 == 0));
 }

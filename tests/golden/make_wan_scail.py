@@ -202,7 +202,7 @@ class WanScail(WanAnimate):
             p.requires_grad_(n.startswith(PATCHES))
         expected |= self.train("patches", [self.sample(i, False) for i in range(2)], replay)
         self.model.load_state_dict(original, strict=False)
-        adapter = training_loop.add_adapter(self.model, self.TARGETS)
+        training_loop.add_adapter(self.model, self.TARGETS)
         save_file(training_loop.adapter_state("transformer", self.model), OUT / "lora.safetensors", metadata={"format": "pt"})
         expected |= self.train("lora", [self.sample(i, bool(i)) for i in range(2)], replay)
         save_file({n: x.contiguous() for n, x in expected.items()}, OUT / "expected.safetensors")

@@ -25,8 +25,7 @@ std::string settle_format(ModelChoice& choice, c10::Device device, const std::fu
     return become(choice, "fp8_compute multiplies it");
   }
   const bool has_products = quant::has_int8_products(device);
-  // That they are faster has been measured on CPUs alone.
-  const bool is_faster = has_products && device.is_cpu(), is_asked = choice.int8_compute;
+  const bool is_faster = quant::rotated_products_are_faster(device), is_asked = choice.int8_compute;
   if (!is_faster && !is_asked && numbers_fit()) {
     choice.fp8_models.clear();
     choice.weight_format = ModelChoice().weight_format;

@@ -43,15 +43,15 @@ TEST(AutoFormat, OnAGpuCodesAreTakenWhereNumbersDoNotFit) {
   check(choice);
 }
 
-TEST(AutoFormat, OnACpuWhoseProductsOfCodesAreExactTheyAreTakenAtOnce) {
+TEST(AutoFormat, OnACpuWhoseProductsOfCodesAreFasterTheyAreTakenAtOnce) {
   for (bool fit : {true, false}) {
     bool is_planned = false;
     auto choice = named();
     settle_format(choice, c10::kCPU, [&] { return is_planned = true, fit; });
-    const bool has_products = quant::has_int8_products(c10::kCPU);
-    EXPECT_EQ(is_planned, !has_products);
-    EXPECT_EQ(choice.int8_compute, has_products);
-    EXPECT_EQ(choice.fp8_models, has_products || !fit ? "dit" : "");
+    const bool has_products = quant::has_int8_products(c10::kCPU), is_faster = quant::rotated_products_are_faster(c10::kCPU);
+    EXPECT_EQ(is_planned, !is_faster);
+    EXPECT_EQ(choice.int8_compute, is_faster || (has_products && !fit));
+    EXPECT_EQ(choice.fp8_models, is_faster || !fit ? "dit" : "");
     check(choice);
   }
 }
