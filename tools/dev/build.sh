@@ -171,25 +171,48 @@ run_numeric_tests() {
   done
 }
 
-# The suites of tests/threads.txt under the thread sanitizer, or those of them whose name matches; only the programs that hold them are built.
-run_tsan_tests() {
-  local regex=$1 program suites suite filter status=0 programs=() filters=()
+# run_listed LIST FOLDER REGEX COMMAND...: the suites that LIST names, a line a program, by COMMAND: all, or those that match; only the programs that
+# hold them are built.
+run_listed() {
+  local list=$1 folder=$2 regex=$3 program suites suite filter status=0 began programs=() filters=()
+  shift 3
   while IFS=: read -r program suites; do
     filter=""
     for suite in $suites; do
-      grep -qrw --include='*_test.cpp' "$suite" tests || die "tests/threads.txt: no file of tests/ has a suite $suite"
+      grep -qrw --include='*_test.cpp' "$suite" tests || die "$list: no file of tests/ has a suite $suite"
       if [[ $suite =~ ${regex:-.} ]]; then filter+=$suite.*:*/$suite.*:; fi
     done
     if [[ -n $filter ]]; then programs+=("$program") filters+=("${filter%:}"); fi
-  done < <(grep '^test_' tests/threads.txt)
-  ((${#programs[@]})) || die "tests/threads.txt has no suite that matches '$regex'"
-  cmake --build build-tsan -j "$(build_jobs)" --target "${programs[@]}"
+  done < <(grep '^test_' "$list")
+  ((${#programs[@]})) || die "$list has no suite that matches '$regex'"
+  cmake --build "$folder" -j "$(build_jobs)" --target "${programs[@]}"
   for suite in "${!programs[@]}"; do
-    # Libraries are mapped where the sanitizer expects them only without random addresses.
-    TSAN_OPTIONS=suppressions=$ROOT/tests/tsan.txt:halt_on_error=1 OMP_NUM_THREADS=1 GTEST_BRIEF=1 GTEST_FILTER=${filters[suite]} \
-      timeout 1800 setarch -R "build-tsan/${programs[suite]}" || { say "${programs[suite]}: $?"; status=1; }
+    began=$SECONDS
+    GTEST_BRIEF=1 GTEST_FILTER=${filters[suite]} timeout 1800 "$@" "$folder/${programs[suite]}" || { say "${programs[suite]}: $?"; status=1; }
+    say "${programs[suite]}: $((SECONDS - began)) s"
   done
   return "$status"
+}
+
+run_tsan_tests() {
+  # Libraries are mapped where the sanitizer expects them only without random addresses.
+  TSAN_OPTIONS=suppressions=$ROOT/tests/tsan.txt:halt_on_error=1 OMP_NUM_THREADS=1 run_listed tests/threads.txt build-tsan "$1" setarch -R ||
+    die "threads disturb each other, or tests fail, see above"
+}
+
+# On another processor programs of aarch64 are run by qemu, also those that tests start: the kernel is told so, which only root may do.
+need_emulator() {
+  local kernel=/proc/sys/fs/binfmt_misc
+  export QEMU_LD_PREFIX=$DEPS/arm64/root
+  [[ $(uname -m) != aarch64 && -z $(compgen -G "$kernel/*aarch64*") ]] || return 0
+  [[ -e $kernel/register ]] || as_root mount -t binfmt_misc none "$kernel" || die "this kernel starts no programs of other processors (binfmt_misc)"
+  printf ':burnish-aarch64:M::%s:%s:%s:F' '\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00' \
+    '\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff' "$(command -v qemu-aarch64)" | as_root tee "$kernel/register" >/dev/null
+}
+
+run_arm64_tests() {
+  need_emulator
+  OMP_NUM_THREADS=1 run_listed tests/arm64.txt build-arm64 "$1" env || die "tests fail on aarch64, see above"
 }
 
 verb_test() {
@@ -198,24 +221,21 @@ verb_test() {
     case $1 in
       --asan) preset=asan ;;
       --tsan) preset=tsan ;;
+      --arm64) preset=arm64 ;;
       --browser) verb_test_browser; return ;;
       --remote) need_packages remote; verb_build; bash tests/remote/check_launch.sh build/burnish; return ;;
       --all) all=1 ;;
       --numeric) numeric=1 ;;
       --since) since=$(git rev-parse --verify --quiet "${2:-}^{commit}") || die "--since needs a commit, not '${2:-}'"; shift ;;
-      -*) die "test knows --asan, --tsan, --browser, --remote, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
+      -*) die "test knows --asan, --tsan, --arm64, --browser, --remote, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
       *) regex=$1 ;;
     esac
     shift
   done
   folder=$(folder_of "$preset")
-  need_build_tools
-  need_triton
+  if [[ $preset == arm64 ]]; then need_arm64; else need_build_tools; need_triton; fi
   configure "$preset" "$folder"
-  if [[ $preset == tsan ]]; then
-    run_tsan_tests "$regex" || die "threads disturb each other, or tests fail, see above"
-    return
-  fi
+  if [[ $preset == tsan || $preset == arm64 ]]; then "run_${preset}_tests" "$regex"; return; fi
   build "$folder"
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
