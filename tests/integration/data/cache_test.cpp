@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/integration/program.h"
+#include "tests/integration/refused.h"
 #include "tests/places.h"
 
 using namespace burnish;

@@ -6,6 +6,7 @@
 #include "tests/golden.h"
 #include "tests/integration/processes.h"
 #include "tests/integration/program.h"
+#include "tests/integration/refused.h"
 #include "tests/places.h"
 
 namespace burnish::test {

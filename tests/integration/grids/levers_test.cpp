@@ -89,7 +89,7 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kQwen{"qwen_image", "dit"},
-    kSkeleton{"skeleton", "dit", test::kSkeleton}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
+    kOfSkeleton{"skeleton", "dit", test::kSkeleton}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
     kWanBoth{"wan_experts", "dit,dit_2"};
 
 /// Small models whose layers run once in a step: gradients of others are sums, which recompute makes in another order.
@@ -99,7 +99,7 @@ std::vector<SmallFamily> run_once() {
 
 /// Every small model, and others of the same families that take another way.
 std::vector<Family> checkpointed() {
-  std::vector<Family> all{kSkeleton, kWanTi2v, kWanI2v, kWanBoth};
+  std::vector<Family> all{kOfSkeleton, kWanTi2v, kWanI2v, kWanBoth};
   for (const auto& family : run_once()) all.push_back({family.name, family.denoiser()});
   return all;
 }
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kWanClip, "wan_dora", kDora + "--dtype bf16 ", true},
                                          LeverCase{kWanTi2v, "wan_ti2v_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kWanBoth, "wan_experts_whole", in_full(kWanBoth)},
-                                         LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
+                                         LeverCase{kOfSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
                          [](const auto& info) { return info.param.name; });
 
 using Levers = BadInput;

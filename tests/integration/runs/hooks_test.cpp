@@ -13,6 +13,7 @@
 
 #include "data/image.h"
 #include "tests/integration/program.h"
+#include "tests/integration/refused.h"
 #include "tests/places.h"
 
 using namespace burnish;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/on_terminal.h"
+#include "tests/integration/refused.h"
 #include "tests/places.h"
 
 using namespace burnish;

@@ -15,6 +15,7 @@
 #include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/integration/refused.h"
 #include "tests/places.h"
 #include "tests/rows.h"
 #include "train/objectives/sample_loss.h"
