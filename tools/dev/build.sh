@@ -109,7 +109,7 @@ parts_of() {
 }
 
 # One such line in GRID_SHARE; which ones, the commit says, so that one run is repeated and the next one may have others.
-GRID_SHARE=9
+GRID_SHARE=36
 share_of_grids() { awk -v of=$GRID_SHARE -v which=$((0x$(git rev-parse HEAD | cut -c1-4) % GRID_SHARE)) 'NR % of == which'; }
 
 # Runs such lines, a process each, one more at a time than there are cores, since some tests wait. For most tests, loading libtorch takes longer than
