@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/named_samples.h"
 #include "base/count.h"
-#include "base/shortened.h"
 
 namespace burnish::app {
 
@@ -18,19 +18,15 @@ std::string percent(double difference) { return fmt::format("{:+.1f} %", 100 * (
 }  // namespace
 
 std::string text_of(const train::ComparedCaptions& compared, int64_t most) {
-  constexpr size_t kShown = 60;  // of a caption
+  constexpr int kWidth = 10;
   auto text = fmt::format("{}; in the middle a picture's loss under its own caption lies {} beside that under others\n",
                           count_of(std::ssize(compared.samples), "sample"), percent(compared.usual));
   if (!compared.tells_apart())
     return text + "\nthis model foresees the pictures as well under each other's captions: it cannot tell which caption is wrong\n";
   text += "\ncaptions that say little of their picture: wrong ones are among these, and those whose words the model does not know\n";
-  int64_t num = 0;
-  for (const auto& sample : compared.samples) {
-    if (!compared.says_little(sample) || ++num > most) continue;
-    text += fmt::format("{:>10}  {}  \"{}\"\n", percent(sample.difference()), sample.file, shortened(sample.caption, kShown));
-  }
-  if (num > most) text += fmt::format("            and {} more\n", num - most);
-  return num > 0 ? text : text + "            none\n";
+  return text + named_samples(
+                    compared.samples, most, kWidth, [&](const auto& sample) { return compared.says_little(sample); },
+                    [](const auto& sample) { return percent(sample.difference()); });
 }
 
 std::string json_of(const train::ComparedCaptions& compared) {

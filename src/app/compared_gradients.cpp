@@ -4,25 +4,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/named_samples.h"
 #include "base/count.h"
-#include "base/shortened.h"
 
 namespace burnish::app {
 
 std::string text_of(const train::ComparedGradients& compared, int64_t most) {
-  constexpr size_t kShown = 60;  // of a caption
+  constexpr int kWidth = 8;
   auto text = fmt::format("{}; in the middle what a picture teaches agrees with what the others teach by {:.3f} (1: all teach the same)\n",
                           count_of(std::ssize(compared.samples), "sample"), compared.usual);
   text +=
       "\npictures that pull elsewhere, by how many times what is usual here: wrong captions, damaged pictures and those of another set\n"
       "are among them, and pictures of which there is only one\n";
-  int64_t num = 0;
-  for (const auto& sample : compared.samples) {
-    if (!compared.pulls_elsewhere(sample) || ++num > most) continue;
-    text += fmt::format("{:>8.2f}  {}  \"{}\"\n", sample.stray() / compared.usual_stray, sample.file, shortened(sample.caption, kShown));
-  }
-  if (num > most) text += fmt::format("          and {} more\n", num - most);
-  return num > 0 ? text : text + "          none\n";
+  return text + named_samples(
+                    compared.samples, most, kWidth, [&](const auto& sample) { return compared.pulls_elsewhere(sample); },
+                    [&](const auto& sample) { return fmt::format("{:.2f}", sample.stray() / compared.usual_stray); });
 }
 
 std::string json_of(const train::ComparedGradients& compared) {

@@ -8,6 +8,7 @@
 #include "app/studio_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/http_address.h"
 #include "base/input_error.h"
 #include "base/process.h"
 #include "base/say.h"
@@ -70,7 +71,7 @@ studio::Access access_of(const StudioOptions& o) {
 }
 
 studio::Options server_options(const StudioOptions& o) {
-  if (!o.webhook.empty() && !o.webhook.starts_with("http://") && !o.webhook.starts_with("https://"))
+  if (!o.webhook.empty() && !is_http(o.webhook))
     config_error("studio", "webhook must be an address that begins with https:// or http://, not '{}'", o.webhook);
   auto options = studio_options(o.folders, o.trust_settings);
   options.address = o.listen ? "0.0.0.0" : "127.0.0.1";

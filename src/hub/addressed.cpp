@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/home.h"
+#include "base/http_address.h"
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/sizes.h"
@@ -28,7 +29,6 @@ namespace {
 const std::string kS3 = "s3://";
 constexpr int64_t kMostCounted = 100'000;
 
-bool is_http(const std::string& text) { return text.starts_with("http://") || text.starts_with("https://"); }
 bool is_archive(const std::string& path) { return path.ends_with(".tar") || path.ends_with(".parquet"); }
 
 /// An address without what stands behind ? or #.

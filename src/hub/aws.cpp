@@ -2,13 +2,16 @@
 
 #include <fmt/chrono.h>
 #include <fmt/core.h>
+#include <openssl/hmac.h>
 
 #include <array>
-#include <cstdlib>
 #include <ctime>
+#include <stdexcept>
 
+#include "base/http_address.h"
 #include "base/input_error.h"
 #include "hub/hub.h"
+#include "hub/variable.h"
 #include "io/hash.h"
 
 namespace burnish::hub {
@@ -17,31 +20,14 @@ namespace {
 
 constexpr const char* kSeconds = "604800";  // the most that AWS takes
 
-std::string of_environment(std::initializer_list<const char*> names, const std::string& otherwise = "") {
-  for (const char* name : names) {
-    if (const char* value = std::getenv(name); value != nullptr && *value != 0) return value;
-  }
-  return otherwise;
-}
-
-/// Turns digits of a hash into its bytes.
-std::string bytes_of(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  return bytes;
-}
-
 /// HMAC by SHA-256 (RFC 2104), as its bytes.
-std::string keyed_hash(std::string key, const std::string& text) {
-  constexpr size_t kBlock = 64;
-  if (key.size() > kBlock) key = bytes_of(io::sha256(key));
-  key.resize(kBlock, 0);
-  std::string inner, outer;
-  for (const char c : key) {
-    inner += static_cast<char>(c ^ 0x36);
-    outer += static_cast<char>(c ^ 0x5c);
-  }
-  return bytes_of(io::sha256(outer + bytes_of(io::sha256(inner + text))));
+std::string keyed_hash(const std::string& key, const std::string& text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
+  unsigned size = 0;
+  const auto* letters = reinterpret_cast<const unsigned char*>(text.data());
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), letters, text.size(), bytes.data(), &size) == nullptr)
+    throw std::runtime_error("libcrypto cannot compute a keyed hash");
+  return {bytes.begin(), bytes.begin() + size};
 }
 
 std::string hex_of(const std::string& bytes) {
@@ -59,13 +45,13 @@ std::string query_text(const std::map<std::string, std::string>& query) {
 }  // namespace
 
 AwsSettings aws_settings_from_environment() {
-  AwsSettings s{.key = of_environment({"AWS_ACCESS_KEY_ID"}),
-                .secret = of_environment({"AWS_SECRET_ACCESS_KEY"}),
-                .session = of_environment({"AWS_SESSION_TOKEN"}),
-                .region = of_environment({"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1"),
-                .endpoint = of_environment({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"})};
+  AwsSettings s{.key = variable({"AWS_ACCESS_KEY_ID"}),
+                .secret = variable({"AWS_SECRET_ACCESS_KEY"}),
+                .session = variable({"AWS_SESSION_TOKEN"}),
+                .region = variable({"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1"),
+                .endpoint = variable({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"})};
   while (s.endpoint.ends_with('/')) s.endpoint.pop_back();
-  if (!s.endpoint.empty() && !s.endpoint.starts_with("http://") && !s.endpoint.starts_with("https://"))
+  if (!s.endpoint.empty() && !is_http(s.endpoint))
     config_error("hub", "AWS_ENDPOINT_URL must be an address of http or https, not '{}'", s.endpoint);
   if (s.key.empty() != s.secret.empty())
     config_error("hub", "of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY one is set; set both, or neither for buckets that all may read");

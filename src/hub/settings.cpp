@@ -6,9 +6,11 @@
 #include <cstdlib>
 
 #include "base/home.h"
+#include "base/http_address.h"
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "hub/variable.h"
 #include "io/files.h"
 
 namespace burnish::hub {
@@ -16,14 +18,6 @@ namespace burnish::hub {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// The value of the first of the variables that is set and not empty; else `otherwise`.
-std::string variable(std::initializer_list<const char*> names, const std::string& otherwise = "") {
-  for (const char* name : names) {
-    if (const char* value = std::getenv(name); value && *value) return std::string(trim(value));
-  }
-  return otherwise;
-}
 
 std::string upper(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -42,7 +36,7 @@ std::string endpoint(std::initializer_list<const char*> names, const std::string
   auto scheme = text.substr(0, text.find("://"));
   if (scheme != text && scheme != "http" && scheme != "https")
     config_error("hub", "{} must be an address of http or https, not '{}'", *names.begin(), text);
-  if (!text.starts_with("http://") && !text.starts_with("https://")) text = "https://" + text;
+  if (!is_http(text)) text = "https://" + text;
   while (text.ends_with('/')) text.pop_back();
   return text;
 }

@@ -1,8 +1,5 @@
 #include "judging/dino.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
@@ -68,7 +65,7 @@ SquareRule rule_of(const models::ModelFiles& files, const models::ModelEntry& en
 
 bool Dino::is_in(const models::ModelFiles& files) { return files.find(is_dino) != nullptr; }
 
-Dino::Dino(const models::ModelFiles& files, const models::ModelOptions& options) : options_(options), components_(files, options) {
+Dino::Dino(const models::ModelFiles& files, const models::ModelOptions& options) : Eye(files, options) {
   const auto* entry = files.find(is_dino);
   if (entry == nullptr)
     data_error("judging", "there is no DINOv2 in {}; name the folder of one without registers, or facebook/dinov2-base", files.describe());
@@ -84,11 +81,8 @@ Dino::Dino(const models::ModelFiles& files, const models::ModelOptions& options)
       {.name = kTower, .what = kDino, .source = source, .build = [build = plan.build](const auto&, const auto& o) { return build(o); }});
 }
 
-at::Tensor Dino::of_pictures(const at::Tensor& image_N3SS) {
-  at::NoGradGuard no_grad;
-  auto& tower = static_cast<tagging::VisionTransformer&>(components_.module(kTower));
-  const auto rows = tower.pooled(image_N3SS.to(options_.device, options_.dtype)).to(at::kCPU, at::kFloat);
-  return rows / rows.norm(2, -1, /*keepdim=*/true);
+at::Tensor Dino::rows_of(const at::Tensor& image_N3SS) {
+  return static_cast<tagging::VisionTransformer&>(components_.module(kTower)).pooled(image_N3SS);
 }
 
 }  // namespace burnish::judging

@@ -1,8 +1,5 @@
 #include "judging/dino3.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
@@ -54,7 +51,7 @@ SquareRule rule_of_dino3(const models::ModelFiles& files, const models::ModelEnt
 
 bool Dino3::is_in(const models::ModelFiles& files) { return files.find(is_dino3) != nullptr; }
 
-Dino3::Dino3(const models::ModelFiles& files, const models::ModelOptions& options) : options_(options), components_(files, options) {
+Dino3::Dino3(const models::ModelFiles& files, const models::ModelOptions& options) : Eye(files, options) {
   const auto* entry = files.find(is_dino3);
   if (entry == nullptr)
     data_error("judging", "there is no DINOv3 in {}; name the folder of one, or facebook/dinov3-vits16-pretrain-lvd1689m",
@@ -68,11 +65,8 @@ Dino3::Dino3(const models::ModelFiles& files, const models::ModelOptions& option
   info("DINOv3 is under the DINOv3 License of Meta: what is made with it names it, and some uses are forbidden");
 }
 
-at::Tensor Dino3::of_pictures(const at::Tensor& image_N3SS) {
-  at::NoGradGuard no_grad;
-  auto& tower = static_cast<tagging::Dino3Tower&>(components_.module(kDino3Tower));
-  const auto rows = tower.pooled(image_N3SS.to(options_.device, options_.dtype)).to(at::kCPU, at::kFloat);
-  return rows / rows.norm(2, -1, /*keepdim=*/true);
+at::Tensor Dino3::rows_of(const at::Tensor& image_N3SS) {
+  return static_cast<tagging::Dino3Tower&>(components_.module(kDino3Tower)).pooled(image_N3SS);
 }
 
 }  // namespace burnish::judging

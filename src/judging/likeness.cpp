@@ -1,8 +1,5 @@
 #include "judging/likeness.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
@@ -31,16 +28,11 @@ bool is_whole_clip(const models::ModelEntry& entry) {
          entry.tensors->contains("vision_model.embeddings.class_embedding");
 }
 
-at::Tensor unit(const at::Tensor& rows_ND) {
-  const auto rows = rows_ND.to(at::kCPU, at::kFloat);
-  return rows / rows.norm(2, -1, /*keepdim=*/true);
-}
-
 }  // namespace
 
 bool Likeness::is_in(const models::ModelFiles& files) { return files.find(is_whole_clip) != nullptr; }
 
-Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& options) : options_(options), components_(files, options) {
+Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& options) : Eye(files, options) {
   const auto* entry = files.find(is_whole_clip);
   if (entry == nullptr)
     data_error("judging",
@@ -65,11 +57,9 @@ Likeness::Likeness(const models::ModelFiles& files, const models::ModelOptions& 
   tokenizer_ = models::clip_tokenizer(files, options, *entry, towers_.text, kClip);
 }
 
-at::Tensor Likeness::of_pictures(const at::Tensor& image_N3SS) {
-  at::NoGradGuard no_grad;
-  const auto pooled =
-      static_cast<models::ClipVision&>(components_.module(kPictures)).pooled(image_N3SS.to(options_.device, options_.dtype));
-  return unit(static_cast<Projection&>(components_.module(kProjection)).layer.forward(pooled));
+at::Tensor Likeness::rows_of(const at::Tensor& image_N3SS) {
+  const auto pooled = static_cast<models::ClipVision&>(components_.module(kPictures)).pooled(image_N3SS);
+  return static_cast<Projection&>(components_.module(kProjection)).layer.forward(pooled);
 }
 
 at::Tensor Likeness::of_texts(const std::vector<std::string>& texts) {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "judging/eye.h"
-#include "judging/square.h"
 #include "models/parts/clip_towers.h"
 
 namespace burnish::judging {
@@ -17,18 +16,15 @@ class Likeness final : public Eye {
   /// Tells whether the files hold one.
   static bool is_in(const models::ModelFiles& files);
 
-  models::Components& components() override { return components_; }
   const char* name() const override { return "CLIP"; }
   at::Tensor shown(const at::Tensor& picture_HW3) const override { return square_of(picture_HW3, rule_); }
-  at::Tensor of_pictures(const at::Tensor& image_N3SS) override;
   /// Returns unit vectors [N, D] in fp32 of texts, which lie among those of pictures.
   at::Tensor of_texts(const std::vector<std::string>& texts);
 
  private:
-  const models::ModelOptions& options_;
-  models::Components components_;
+  at::Tensor rows_of(const at::Tensor& image_N3SS) override;
+
   models::ClipTowers towers_;
-  SquareRule rule_;
   std::unique_ptr<tokenizers::Tokenizer> tokenizer_;
 };
 

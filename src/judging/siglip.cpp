@@ -1,8 +1,5 @@
 #include "judging/siglip.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
@@ -43,7 +40,7 @@ SquareRule siglip_rule(const models::ModelFiles& files, const models::ModelEntry
 
 bool Siglip::is_in(const models::ModelFiles& files) { return files.find(models::is_siglip) != nullptr; }
 
-Siglip::Siglip(const models::ModelFiles& files, const models::ModelOptions& options) : options_(options), components_(files, options) {
+Siglip::Siglip(const models::ModelFiles& files, const models::ModelOptions& options) : Eye(files, options) {
   const auto source = models::find_siglip(files);
   if (source.entry == nullptr)
     data_error("judging", "there is no SigLIP in {}; name the folder of one, or google/siglip2-base-patch16-224", files.describe());
@@ -52,11 +49,8 @@ Siglip::Siglip(const models::ModelFiles& files, const models::ModelOptions& opti
   components_.add(models::siglip_recipe(kSiglipTower, source, config));
 }
 
-at::Tensor Siglip::of_pictures(const at::Tensor& image_N3SS) {
-  at::NoGradGuard no_grad;
-  auto& tower = static_cast<models::SiglipVision&>(components_.module(kSiglipTower));
-  const auto rows = tower.forward(image_N3SS.to(options_.device, options_.dtype)).pooled_BE.to(at::kCPU, at::kFloat);
-  return rows / rows.norm(2, -1, /*keepdim=*/true);
+at::Tensor Siglip::rows_of(const at::Tensor& image_N3SS) {
+  return static_cast<models::SiglipVision&>(components_.module(kSiglipTower)).forward(image_N3SS).pooled_BE;
 }
 
 }  // namespace burnish::judging

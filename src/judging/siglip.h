@@ -1,6 +1,5 @@
 #pragma once
 #include "judging/eye.h"
-#include "judging/square.h"
 
 namespace burnish::judging {
 
@@ -13,16 +12,12 @@ class Siglip final : public Eye {
   /// Tells whether the files hold one.
   static bool is_in(const models::ModelFiles& files);
 
-  models::Components& components() override { return components_; }
   const char* name() const override { return "SigLIP"; }
   /// The whole picture, out of shape.
   at::Tensor shown(const at::Tensor& picture_HW3) const override { return squeezed(picture_HW3, rule_); }
-  at::Tensor of_pictures(const at::Tensor& image_N3SS) override;
 
  private:
-  const models::ModelOptions& options_;
-  models::Components components_;
-  SquareRule rule_;
+  at::Tensor rows_of(const at::Tensor& image_N3SS) override;
 };
 
 }  // namespace burnish::judging

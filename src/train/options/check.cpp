@@ -6,6 +6,7 @@
 #include "adapters/adapter_file.h"
 #include "adapters/lokr.h"
 #include "base/dtype.h"
+#include "base/http_address.h"
 #include "base/limits.h"
 #include "base/numbers_by_name.h"
 #include "base/sizes.h"
@@ -161,8 +162,7 @@ void check_hooks(const TrainOptions& o, Problems& problems) {
 /// An address may be a secret, so none is repeated.
 void check_tell(const TrainOptions& o, Problems& problems) {
   const auto& address = o.tell.webhook;
-  if (!address.empty() && !address.starts_with("http://") && !address.starts_with("https://"))
-    problems.add("webhook must be an address that begins with https:// or http://");
+  if (!address.empty() && !is_http(address)) problems.add("webhook must be an address that begins with https:// or http://");
 }
 
 /// Refuses ways to save memory that do not go together.

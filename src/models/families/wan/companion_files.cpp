@@ -55,37 +55,11 @@ json transformer_config(const Config& c) {
           {"rope_max_seq_len", 1024}};
 }
 
-/// Returns what diffusers and Wan itself call the numbers of a driven transformer, alike.
-json driven_config(const Config& c) {
-  const auto& driving = c.extras.driving;
-  return {{"_class_name", kDrivenClass},
-          {"patch_size", {1, kPatch, kPatch}},
-          {"dim", c.width()},
+/// Returns the numbers of a transformer as Wan itself calls them.
+json original_numbers(const Config& c) {
+  return {{"dim", c.width()},
           {"num_heads", c.num_heads},
           {"in_dim", c.in_channels},
-          {"out_dim", c.out_channels},
-          {"text_dim", c.caption_width},
-          {"text_len", 512},
-          {"freq_dim", c.time_channels},
-          {"ffn_dim", c.hidden},
-          {"num_layers", c.num_layers},
-          {"cross_attn_norm", true},
-          {"eps", 1e-6},
-          {"use_img_emb", c.image_width > 0},
-          {"refer_offset_t", driving.offsets[0]},
-          {"refer_offset_h", driving.offsets[1]},
-          {"refer_offset_w", driving.offsets[2]},
-          {"refer_stride", driving.stride}};
-}
-
-/// Returns what the published config.json of SCAIL-2's transformer says.
-json scail_config(const Config& c) {
-  return {{"_class_name", "WanSCAILModel"},
-          {"model_type", "i2v"},
-          {"dim", c.width()},
-          {"num_heads", c.num_heads},
-          {"in_dim", c.in_channels},
-          {"mask_dim", c.extras.area_channels},
           {"out_dim", c.out_channels},
           {"text_dim", c.caption_width},
           {"text_len", 512},
@@ -93,6 +67,28 @@ json scail_config(const Config& c) {
           {"ffn_dim", c.hidden},
           {"num_layers", c.num_layers},
           {"eps", 1e-6}};
+}
+
+/// Returns what diffusers and Wan itself call the numbers of a driven transformer, alike.
+json driven_config(const Config& c) {
+  const auto& driving = c.extras.driving;
+  auto config = original_numbers(c);
+  config.update({{"_class_name", kDrivenClass},
+                 {"patch_size", {1, kPatch, kPatch}},
+                 {"cross_attn_norm", true},
+                 {"use_img_emb", c.image_width > 0},
+                 {"refer_offset_t", driving.offsets[0]},
+                 {"refer_offset_h", driving.offsets[1]},
+                 {"refer_offset_w", driving.offsets[2]},
+                 {"refer_stride", driving.stride}});
+  return config;
+}
+
+/// Returns what the published config.json of SCAIL-2's transformer says.
+json scail_config(const Config& c) {
+  auto config = original_numbers(c);
+  config.update({{"_class_name", "WanSCAILModel"}, {"model_type", "i2v"}, {"mask_dim", c.extras.area_channels}});
+  return config;
 }
 
 /// What VideoX-Fun has in its config.json for layers that diffusers' class lacks, which is not to take the file for its own.
