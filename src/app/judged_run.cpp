@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/stack.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,10 +19,7 @@
 #include "data/caption_places.h"
 #include "data/row.h"
 #include "io/files.h"
-#include "judging/dino.h"
-#include "judging/dino3.h"
-#include "judging/likeness.h"
-#include "judging/siglip.h"
+#include "judging/eyes.h"
 #include "models/registry.h"
 #include "records/previews.h"
 #include "records/visits.h"
@@ -99,34 +95,10 @@ std::vector<fs::path> held_out_pictures(const BestOptions& o, const train::Train
   return evenly(all, o.num_pictures);
 }
 
-/// The models that look at pictures: a DINO or SigLIP at how alike they are, a CLIP at how they answer prompts, and at both where it is
-/// alone.
-struct Eyes {
-  std::optional<judging::Likeness> clip;
-  std::unique_ptr<judging::Eye> of_pictures;  ///< null where CLIP is alone
-
-  Eyes(const models::ModelFiles& files, const models::ModelOptions& options) {
-    add<judging::Dino>(files, options);
-    add<judging::Dino3>(files, options);
-    add<judging::Siglip>(files, options);
-    if (!of_pictures || judging::Likeness::is_in(files)) clip.emplace(files, options);
-    if (of_pictures) load_all(of_pictures->components(), of_pictures->name());
-    if (clip) load_all(clip->components(), clip->name());
-  }
-  template <class Eye>
-  void add(const models::ModelFiles& files, const models::ModelOptions& options) {
-    if (!Eye::is_in(files)) return;
-    auto eye = std::make_unique<Eye>(files, options);
-    if (of_pictures)
-      config_error("best", "{} and {} both compare pictures with pictures; name one of the two behind --model", of_pictures->name(),
-                   eye->name());
-    of_pictures = std::move(eye);
-  }
-  std::string names() const {
-    if (!of_pictures) return clip->name();
-    return clip ? fmt::format("{} and {}", of_pictures->name(), clip->name()) : of_pictures->name();
-  }
-};
+/// Loads all that look.
+void load_eyes(judging::Eyes& eyes) {
+  for (auto* eye : eyes.all()) load_all(eye->components(), eye->name());
+}
 
 /// Pictures as vectors: by how they are alike, and by how they answer prompts, where somebody looks at that.
 struct Seen {
@@ -136,7 +108,7 @@ struct Seen {
 /// Looks at pictures batch by batch.
 class Looking {
  public:
-  Looking(Eyes& eyes, int64_t batch_size, int64_t total) : eyes_(eyes), batch_size_(batch_size), bar_("look", total) {}
+  Looking(judging::Eyes& eyes, int64_t batch_size, int64_t total) : eyes_(eyes), batch_size_(batch_size), bar_("look", total) {}
 
   Seen at(const std::vector<fs::path>& pictures, bool with_answers) {
     std::vector<at::Tensor> alike, answers;
@@ -148,26 +120,20 @@ class Looking {
         decoded.push_back(captioning::look(pictures[first], {.most = 1}).frames_FHW3[0]);
         bar_.update(++done_);
       }
-      if (eyes_.of_pictures) alike.push_back(seen_by(*eyes_.of_pictures, decoded));
-      if (eyes_.clip && (with_answers || !eyes_.of_pictures)) answers.push_back(seen_by(*eyes_.clip, decoded));
+      if (!eyes_.are_one()) alike.push_back(judging::seen_by(eyes_.of_likeness(), decoded));
+      if (eyes_.of_prompts() && (with_answers || eyes_.are_one())) answers.push_back(judging::seen_by(*eyes_.of_prompts(), decoded));
     }
     const auto of_clip = answers.empty() ? at::Tensor() : at::cat(answers);
     return {alike.empty() ? of_clip : at::cat(alike), of_clip};
   }
 
  private:
-  static at::Tensor seen_by(judging::Eye& eye, const std::vector<at::Tensor>& decoded) {
-    std::vector<at::Tensor> shown;
-    for (const auto& picture : decoded) shown.push_back(eye.shown(picture));
-    return eye.of_pictures(at::stack(shown));
-  }
-
-  Eyes& eyes_;
+  judging::Eyes& eyes_;
   int64_t batch_size_, done_ = 0;
   Progress bar_;
 };
 
-judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, Eyes& eyes, Looking& looking) {
+judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, judging::Eyes& eyes, Looking& looking) {
   judging::Drawn drawn{.step = step};
   std::vector<fs::path> pictures;
   std::vector<std::string> prompts;
@@ -176,11 +142,11 @@ judging::Drawn drawn_of(int64_t step, const std::vector<PreviewFile>& files, Eye
     pictures.push_back(file.picture);
     prompts.push_back(file.prompt);
   }
-  const bool with_answers = eyes.clip && std::ranges::none_of(prompts, &std::string::empty);
+  const bool with_answers = eyes.of_prompts() && std::ranges::none_of(prompts, &std::string::empty);
   const auto seen = looking.at(pictures, with_answers);
   drawn.pictures_ND = seen.alike_ND;
   drawn.answers_ND = seen.answers_ND;
-  if (with_answers) drawn.prompts_ND = eyes.clip->of_texts(prompts);
+  if (with_answers) drawn.prompts_ND = eyes.of_prompts()->of_texts(prompts);
   return drawn;
 }
 
@@ -195,7 +161,8 @@ void score(JudgedRun& judged, std::vector<judging::Judged>& saves, const BestOpt
     return judged.missing.emplace_back("the training pictures are not where the run had them; --pictures names their folder"), void();
   const auto files = models::open_model_files({.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
   const auto options = train::model_options(o.seen_by.model);
-  Eyes eyes(files, options);
+  judging::Eyes eyes("best", files, options);
+  load_eyes(eyes);
   const auto held_out = held_out_pictures(o, trained);
   judged.num_held_out = std::ssize(held_out);
   auto total = std::ssize(judged.training) + std::ssize(held_out);

@@ -120,7 +120,9 @@ class HeardProcess {
   HeardProcess(const Command& command, bool is_told) {
     Preparation preparation;
     if (is_told) posix_spawn_file_actions_adddup2(&preparation.actions, input_.ends[0], STDIN_FILENO);
-    else posix_spawn_file_actions_addopen(&preparation.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    else
+      posix_spawn_file_actions_addopen(&preparation.actions, STDIN_FILENO, command.input.empty() ? "/dev/null" : command.input.c_str(),
+                                       O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&preparation.actions, output_.ends[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&preparation.actions, errors_.ends[1], STDERR_FILENO);
     pid_ = spawn(command, preparation);

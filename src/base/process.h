@@ -16,6 +16,7 @@ struct Command {
   std::vector<std::string> words;                          ///< the program, looked for as the shell does, and its arguments
   std::optional<std::vector<std::string>> variables = {};  ///< NAME=value; none: those of this process
   std::filesystem::path folder = {};                       ///< that it runs in; "": this one
+  std::filesystem::path input = {};                        ///< file that run_process has it read; "": nothing
   std::filesystem::path output = {};  ///< file that what it prints is added to, errors as well; "": where this process prints
   bool outlives = false;              ///< whether it is of a session of its own, which neither a terminal nor the end of this process ends
 };

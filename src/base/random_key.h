@@ -24,7 +24,9 @@ enum class Purpose : uint64_t {
   trajectory = 15,
   class_turns = 16,
   expert = 17,
-  given = 18
+  given = 18,
+  round = 19,
+  drawing = 20
 };
 
 /// Mixes the bits of x by one round of SplitMix64 (Steele, Lea & Flood 2014).

@@ -24,6 +24,7 @@ const std::string kPart = "state-step-";                               // how na
 const std::string kParameter = "parameter.";
 const std::string kOptimizer = "optimizer.";
 const std::string kAverage = "average.";
+const std::string kOldPolicy = "old_policy.", kDrawn = "drawn.";
 
 int64_t read_count(const io::Metadata& metadata, const char* key, const std::filesystem::path& path) {
   auto it = metadata.find(key);
@@ -201,6 +202,12 @@ State state_of(const Trainee& trainee, const Progress& progress) {
   if (trainee.ema != nullptr) {
     for (const auto& [name, value] : trainee.ema->state()) tensors.emplace_back(kAverage + name, value);
   }
+  if (trainee.old_policy != nullptr) {
+    for (const auto& [name, value] : trainee.old_policy->state()) tensors.emplace_back(kOldPolicy + name, value);
+  }
+  if (trainee.drawn != nullptr) {
+    for (const auto& [name, value] : *trainee.drawn) tensors.emplace_back(kDrawn + name, value);
+  }
   io::Metadata metadata{
       {"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {kFingerprint, progress.fingerprint}};
   if (!progress.samples.empty()) metadata[kSamples] = progress.samples;
@@ -237,7 +244,7 @@ void publish(const std::filesystem::path& folder, int64_t step, int64_t num_part
 }
 
 Progress load_state(const std::filesystem::path& folder, const Trainee& trainee, const std::string& fingerprint) {
-  auto& [optimizer, ema] = trainee;
+  auto& [optimizer, ema, old_policy, drawn] = trainee;
   auto path = state_in(folder);
   auto source = open_state(folder);
   auto progress = progress_of(source, path, fingerprint);
@@ -247,7 +254,14 @@ Progress load_state(const std::filesystem::path& folder, const Trainee& trainee,
   optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter), is_all);
   optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer), is_all);
   if (ema != nullptr) optim::check_state("moving averages in " + path.string(), ema->state(), below(source, kAverage), is_all);
+  if (old_policy != nullptr)
+    optim::check_state("averages that draw in " + path.string(), old_policy->state(), below(source, kOldPolicy), is_all);
   if (ema != nullptr) ema->load_state(below(source, kAverage));
+  if (old_policy != nullptr) old_policy->load_state(below(source, kOldPolicy));
+  if (drawn != nullptr) {
+    drawn->clear();
+    for (const auto& [name, value] : below(source, kDrawn)) drawn->emplace_back(name, value.clone());  // the file may be replaced
+  }
   optimizer.load_state(below(source, kOptimizer));
   optim::load_into("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter), is_all);
   return progress;

@@ -18,10 +18,12 @@ struct Progress {
   std::string samples = {};  ///< what the samples were, of which the fingerprint has one hash: a list as that, to say what changed
 };
 
-/// The parts of a run that a state is saved of; `ema` may be null.
+/// The parts of a run that a state is saved of; all but the optimizer may be null.
 struct Trainee {
   optim::Optimizer& optimizer;
   optim::Ema* ema = nullptr;
+  optim::Ema* old_policy = nullptr;   ///< the average by which the run draws pictures that it learns from
+  optim::StateList* drawn = nullptr;  ///< what it drew last, of whatever names and shapes
 };
 
 /// A state as it is written: parameters, optimizer state, moving averages and progress; of parameters that this process owns. Its tensors

@@ -30,6 +30,7 @@ struct Subset {
   CaptionFiles caption_files = {};
   VisitRule visits = {};
   ClipRule clips = {};
+  std::string prompt = {};  ///< the caption of its one sample where a run goes without pictures
 };
 
 /// Tells whether animations of these are clips, of which all frames count, and else pictures.

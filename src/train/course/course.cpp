@@ -20,7 +20,7 @@ void check_class_set(const CourseSettings& settings, const Samples& samples) {
     config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
 }
 
-data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
+data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples, int64_t visits_a_batch) {
   check_class_set(settings, samples);
   std::vector<data::SampledRow> rows;
   for (const auto& sample : samples.list) {
@@ -41,7 +41,13 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
-  return {rows, sets, settings.visits_a_batch(), settings.seed};
+  return {rows, sets, visits_a_batch, settings.seed};
+}
+
+std::optional<Rounds> rounds_of(const CourseSettings& settings, const Objective& objective) {
+  const auto rule = objective.rounds();
+  if (!rule) return {};
+  return Rounds(*rule, settings.batches_per_step, settings.visits_a_batch(), settings.seed);
 }
 
 /// One of the ways a picture is cut, all equally likely, and perhaps the empty caption or another than the plain one, each by a key of its
@@ -65,9 +71,10 @@ Course::Course(const CourseSettings& settings, const diffusion::Process& process
       samples_(samples),
       held_out_(held_out),
       given_shares_(std::move(given_shares)),
-      sampler_(make_sampler(settings, samples)) {
+      rounds_(rounds_of(settings, objective)),
+      sampler_(make_sampler(settings, samples, rounds_ ? rounds_->num_groups() : settings.visits_a_batch())) {
   if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
-  auto batches = sampler_.batches_per_epoch() * settings.num_epochs;
+  auto batches = batches_per_epoch() * settings.num_epochs;
   num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
 }
 
@@ -110,10 +117,34 @@ BatchPart Course::part_of(int64_t count, const BatchId& id) const {
 BatchVisits Course::batch(const BatchId& id) const {
   if (id.held_out) return {id, {}, {}, {{held_out_row(id)}}};
   if (replay_) return {id, part_of(1, id), {}, {{replay_->row(id.number)}}};
+  if (rounds_) return batch_of_round(id);
   auto all = sampler_.batch(id.number);
   auto part = part_of(std::ssize(all), id);
   BatchVisits batch{id, part, {all.begin() + part.first, all.begin() + part.first + part.count}, {}, all.front()};
   for (const auto& visit : batch.visits) batch.picks.push_back(pick(visit, samples_, settings_.seed));
+  return batch;
+}
+
+BatchVisits Course::pictures_of(int64_t round) const {
+  auto visits = rounds_->pictures(sampler_.batch(round));
+  BatchVisits all{{.number = round * rounds_->num_batches()}, {.count = std::ssize(visits)}, std::move(visits), {}};
+  for (const auto& visit : all.visits) all.picks.push_back(pick(visit, samples_, settings_.seed));
+  all.lead = all.visits.front();
+  return all;
+}
+
+/// A picture is seen under the caption that it was drawn under.
+BatchVisits Course::batch_of_round(const BatchId& id) const {
+  const auto drawn = pictures_of(rounds_->round_of(id.number));
+  const auto seen = rounds_->seen(id.number, std::ssize(drawn.visits));
+  const auto visits = rounds_->visits(id.number, drawn.visits);
+  BatchVisits batch{id, part_of(std::ssize(visits), id), {}, {}, visits.front()};
+  for (auto i = batch.part.first; i < batch.part.first + batch.part.count; ++i) {
+    const auto number = seen.at(static_cast<size_t>(i));
+    batch.visits.push_back(visits.at(static_cast<size_t>(i)));
+    batch.picks.push_back(drawn.picks.at(static_cast<size_t>(number)));
+    batch.pictures.push_back(number);
+  }
   return batch;
 }
 
@@ -131,7 +162,7 @@ void Course::stratify(const BatchVisits& batch, DrawRequest& request) const {
                            0};
   request.first_stratum = batch.part.first;
   for (auto number = step * batches_per_step(); number < (step + 1) * batches_per_step(); ++number) {
-    const auto visits = sampler_.num_visits(number);
+    const auto visits = visits_of(number);
     strata.count += visits;
     if (number < batch.id.number) request.first_stratum += visits;
   }

@@ -2,6 +2,7 @@
 #include <compare>
 
 #include "train/course/replay.h"
+#include "train/course/rounds.h"
 #include "train/course/settings.h"
 #include "train/objectives/objective.h"
 
@@ -36,6 +37,8 @@ struct BatchVisits {
   data::Visits visits;      ///< no visits for held-out samples, nor where recorded draws are replayed
   std::vector<Pick> picks;  ///< for each visit a sample in one of its ways
   data::Visit lead = {};    ///< the first visit of the whole batch
+  /// The numbers of the pictures that it sees among those that the run drew for its round; none where it draws none.
+  std::vector<int64_t> pictures = {};
 };
 
 /// A course decides which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken
@@ -49,7 +52,7 @@ class Course {
   int64_t num_steps() const { return num_steps_; }
   int64_t num_batches() const { return num_steps_ * settings_.batches_per_step; }
   int64_t batches_per_step() const { return settings_.batches_per_step; }
-  int64_t batches_per_epoch() const { return sampler_.batches_per_epoch(); }
+  int64_t batches_per_epoch() const { return sampler_.batches_per_epoch() * (rounds_ ? rounds_->num_batches() : 1); }
   /// Tells whether a step, counted from 1, ends an epoch whose number is a multiple of `every`: it may begin the next one too.
   bool ends_epoch(int64_t step, int64_t every = 1) const;
   /// Returns how often an epoch visits each sample of a dataset; not for a class set.
@@ -61,6 +64,13 @@ class Course {
   /// Returns a batch's part for this process. Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in
   /// parts of at most batch_size: none is left out or run twice. Where N places run a part together, each has an Nth of its share.
   BatchVisits batch(const BatchId& id) const;
+
+  /// Returns the rounds in which the run draws pictures itself; null where it draws none.
+  const Rounds* rounds() const { return rounds_ ? &*rounds_ : nullptr; }
+  /// Returns the pictures that are drawn for a round, as visits that name what is drawn for them, in the order of their groups.
+  BatchVisits pictures_of(int64_t round) const;
+  /// Tells whether draws are recorded ones.
+  bool is_replayed() const { return replay_.has_value(); }
 
   /// Throws a data Error when recorded draws do not fit the samples.
   void check() const;
@@ -75,6 +85,8 @@ class Course {
   /// Says which strata of its step's times a batch's visits have.
   void stratify(const BatchVisits& batch, DrawRequest& request) const;
   BatchPart part_of(int64_t num_visits, const BatchId& id) const;
+  int64_t visits_of(int64_t batch) const { return rounds_ ? rounds_->visits_a_batch() : sampler_.num_visits(batch); }
+  BatchVisits batch_of_round(const BatchId& id) const;
   int64_t held_out_row(const BatchId& id) const;
 
   CourseSettings settings_;
@@ -83,6 +95,7 @@ class Course {
   const Samples* held_out_;
   std::map<std::string, double> given_shares_;
   std::optional<Replay> replay_;
+  std::optional<Rounds> rounds_;
   data::Sampler sampler_;
   int64_t num_steps_ = 0;
 };

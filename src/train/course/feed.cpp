@@ -64,6 +64,18 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
   return batch;
 }
 
+Batch Feed::visited(const pipeline::Stage& stage, const BatchVisits& visits) const {
+  Batch batch;
+  const auto reads = reads_of(stage, *training_.samples.inputs);
+  for (const auto& pick : visits.picks) {
+    batch.samples.push_back(load(reads, training_, pick));
+    batch.rows.push_back(pick.row);
+  }
+  batch.part = visits.part;
+  batch.draws = course_.draws(visits, {stage.drawn.begin(), stage.drawn.end()});
+  return batch;
+}
+
 void Feed::prefetch(const pipeline::Stage& stage, const BatchId& id) const {
   auto reads = reads_of(stage, *source(id).samples.inputs);
   const auto picks = visits(id).picks;

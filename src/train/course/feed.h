@@ -38,6 +38,8 @@ class Feed {
 
   /// Reads what `stage` needs of a batch, and what it takes from `ahead` once that is there.
   Batch batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead = nullptr) const;
+  /// Reads what `stage` needs of visits that no batch of the run has, with what is drawn for them.
+  Batch visited(const pipeline::Stage& stage, const BatchVisits& visits) const;
   /// Has the stored values of a batch read from disk, and its pictures decoded, while something else is computed. Pictures are decoded for
   /// the batch that is asked for next.
   void prefetch(const pipeline::Stage& stage, const BatchId& id) const;

@@ -1,6 +1,7 @@
 #pragma once
 #include "data/sampler.h"
 #include "diffusion/strata.h"
+#include "train/objectives/round_rule.h"
 #include "train/objectives/settings.h"
 #include "train/samples/open_samples.h"
 #include "train/subject/subject.h"
@@ -46,6 +47,9 @@ class Objective {
   virtual int64_t phase_of(int64_t /*step*/) const { return 0; }
   /// Returns what the gradients of steps of a kind are clipped to where `of_run` is what the run asks for; 0: nothing.
   virtual double max_grad_norm(int64_t /*phase*/, double of_run) const { return of_run; }
+
+  /// Returns by what rule it draws pictures itself to learn from them; none: it learns from samples.
+  virtual std::optional<RoundRule> rounds() const { return {}; }
 
   /// Draws what the visits need, joined along the first dimension, on the CPU; a number that units read is one for all visits, without
   /// dimensions. It is a function of the visits' keys: resumed and re-batched runs draw equal values.

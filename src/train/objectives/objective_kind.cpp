@@ -98,6 +98,7 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
                     [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
   }
   for (auto* kind : kObjectives) {
+    for (const auto& command : kind().commands) f.row(command).acts_outside();
     for (const auto& condition : kind().conditions)
       f.row(condition.option).counts_when(condition.belongs_to, [&own, counts = condition.counts] { return counts(own); });
   }

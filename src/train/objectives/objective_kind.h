@@ -39,13 +39,15 @@ struct RunForObjective {
   bool is_weighed = false;  ///< whether options weigh losses by time, other than uniformly
   bool has_masks = false;
   bool validates = false;                              ///< whether held-out samples are judged
+  bool names_data = false;                             ///< whether samples are named, of which a run may need none
   bool has_class_set = true, has_trigger_word = true;  ///< as far as options say; of a cache its list says it
 };
 
 /// The share of a run that one of several things has which it learns: the run has its datasets once for each of them.
 struct Share {
-  double loss_weight = 1;  ///< factor on the loss of its samples
-  double num_repeats = 1;  ///< visits of each of its samples, for one of a thing that has 1
+  double loss_weight = 1;   ///< factor on the loss of its samples
+  double num_repeats = 1;   ///< visits of each of its samples, for one of a thing that has 1
+  std::string prompt = {};  ///< the caption of its samples where a run goes without pictures
 };
 
 /// The way in which pictures are to be drawn with what an objective trained, where that is not the model's own.
@@ -74,6 +76,7 @@ struct ObjectiveKind {
   std::vector<std::string> pictures = {};  ///< the columns that name a further picture of the sample; units read it by the column's name
   std::vector<Drawn> drawn = {};
   bool draws_times = false;      ///< whether it draws each sample a time of its own
+  bool draws_itself = false;     ///< whether it learns from pictures that the run draws (Objective::rounds)
   bool counts_masks = false;     ///< whether its loss counts elements by a sample's mask
   bool takes_strengths = false;  ///< whether datasets may be seen at strengths of what is learned other than 1 (slider_strength)
   /// Makes the further inputs that its units read of a sample (train/samples/inputs.h), from values of options.
@@ -86,6 +89,7 @@ struct ObjectiveKind {
   /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
   std::vector<std::string> files = {};        ///< those of its options that name files
+  std::vector<std::string> commands = {};     ///< those that name commands, which a file of settings may only do where it is trusted
   std::vector<OwnCondition> conditions = {};  ///< what single ones of them belong to
   /// Refuses options that mean nothing to it, or that contradict it.
   void (*check)(const RunForObjective& run) = plain::check;
@@ -105,9 +109,10 @@ const ObjectiveKind& trajectory_imitation();
 const ObjectiveKind& slider();
 const ObjectiveKind& erase();
 const ObjectiveKind& dmd2();
+const ObjectiveKind& nft();
 
 /// The objectives of this program, in the order of --help.
-inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation, dmd2, slider, erase};
+inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation, dmd2, nft, slider, erase};
 
 /// Return the options of all objectives, each once, and their values when none is given.
 std::vector<models::Option> objective_options();

@@ -122,6 +122,7 @@ void check_objective(const TrainOptions& o) {
               .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0,
               .has_masks = o.masks.from != "none",
               .validates = !o.data.validation_metadata_path.empty(),
+              .names_data = !(o.data.metadata_path + o.data.base_path + o.data.config).empty(),
               .has_class_set = has_class_set(o),
               .has_trigger_word = has_trigger_word(o)});
 }

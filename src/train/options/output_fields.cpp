@@ -125,7 +125,7 @@ void tell_fields(config::Fields& f, TrainOptions& o) {
   f("on_end", o.tell.on_end, "command that the shell runs when the run has ended, however it did");
   f("webhook", o.tell.webhook,
     "http or https address that is sent a line of JSON when the run starts, saves and ends, with a text that Slack and Discord show");
-  f("trust_settings", o.tell.trust_settings, "let a settings file name on_save, on_end and webhook").level(Level::all);
+  f("trust_settings", o.tell.trust_settings, "let a settings file name on_save, on_end, webhook and reward_program").level(Level::all);
   for (const char* name : {"on_save", "on_end", "webhook", "trust_settings"}) f.row(name).acts_outside();
   for (const char* name : {"on_save", "on_end", "webhook"}) f.row(name).counts_when("a run that trains", [&o] { return trains(o); });
 }

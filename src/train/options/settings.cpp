@@ -97,6 +97,7 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<Da
         auto& one = options.subsets.emplace_back(subset);
         one.loss_weight *= share.loss_weight;
         one.visits.num_repeats *= share.num_repeats;
+        one.prompt = share.prompt;
       }
     }
   }
@@ -150,6 +151,7 @@ StepSettings step_settings(const TrainOptions& o) {
   step.schedule = schedule_of(o.step, o.course.max_steps);
   step.optimizer = optimizer_options(o);
   step.scales_loss = parse_dtype(o.model.dtype) == c10::kHalf;
+  step.draws_itself = objective_of(o).draws_itself;
   return step;
 }
 

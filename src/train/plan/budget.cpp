@@ -47,9 +47,11 @@ pipeline::Values any_draws(const models::Model& model, const Sample& sample) {
   for (auto* kind : kObjectives) {
     for (const auto& drawn : kind().drawn) draws[drawn.name] = drawn.is_noise ? noise : at::zeros({1}, at::kLong);
   }
+  for (const auto& drawn : kLearnedByStream) draws[drawn] = noise;
   for (const auto& [stream, shape_of_stream] : sample.further_latents) {
-    for (const auto& drawn : kDrawnByStream)
-      draws[models::stream_value(stream, drawn)] = at::zeros(shape_of_stream, at::kFloat).unsqueeze(0);
+    for (const auto* names : {&kDrawnByStream, &kLearnedByStream}) {
+      for (const auto& drawn : *names) draws[models::stream_value(stream, drawn)] = at::zeros(shape_of_stream, at::kFloat).unsqueeze(0);
+    }
   }
   return draws;
 }

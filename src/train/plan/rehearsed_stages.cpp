@@ -187,7 +187,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     if (!trainee.execution.replays && phase + 1 == num_phases && all_last) break;  // the next would be the same
   }
   add(kStepStage, step_begin_);
-  if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
+  if (trainee.execution.host) stages_.back().num_host_bytes = trainee.execution.host->peak();
   count_bytes(trainee);
   return save(trainee, settings);
 }
@@ -202,6 +202,7 @@ Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& sett
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
+  if (trainee.own) mark(trainee.own->old_policy.state(), memory::Kind::optimizer);
   watch_blocks(trainee);
   return trainee;
 }
@@ -244,7 +245,7 @@ Snapshot Rehearsal::save(const Trainee& trainee, const Settings& settings) {
   }
   take_state(snapshot, trainee);
   add("save", begin);
-  if (trainee.host) stages_.back().num_host_bytes = trainee.host->num_bytes();
+  if (trainee.execution.host) stages_.back().num_host_bytes = trainee.execution.host->num_bytes();
   return snapshot;
 }
 

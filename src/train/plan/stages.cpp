@@ -107,6 +107,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   auto labels = settings.data.inputs->labels(captions_vary(settings.data));
   for (const auto& stream : subject.model->latent_space().streams) {
     for (const auto& drawn : kDrawnByStream) labels[stream.value(drawn)].timestep = true;
+    for (const auto& drawn : kLearnedByStream) labels[stream.value(drawn)] = {.timestep = true, .trained = true};
   }
   std::set<std::string> inputs;
   for (const auto& [name, of_input] : labels) inputs.insert(name);

@@ -4,9 +4,17 @@
 #include "records/status.h"
 #include "train/plan/memory_plan.h"
 #include "train/run/previews.h"
+#include "train/run/rollouts.h"
 #include "train/step/step.h"
 
 namespace burnish::train {
+
+/// The batches of a run, and what they are put together of.
+struct Batches {
+  const Feed& feed;
+  const AheadResults* ahead = nullptr;  ///< null when nothing was computed ahead
+  Rollouts* rollouts = nullptr;         ///< null where the run draws no pictures to learn from
+};
 
 /// The values that there are once training can start.
 struct Training {
@@ -15,16 +23,19 @@ struct Training {
   const Objective& objective;
   const pipeline::Schedule& schedule;
   const Course& course;
-  const Feed& feed;
-  const AheadResults* ahead;  ///< null when nothing was computed ahead
-  const Previews* previews;   ///< null when none are asked for
-  const MemoryPlan* plan;     ///< null when memory was not planned
+  const Batches& batches;
+  const Previews* previews;  ///< null when none are asked for
+  const MemoryPlan* plan;    ///< null when memory was not planned
   Trainee& trainee;
   const dist::World& world;           ///< the processes that train together
   const records::StatusFile& status;  ///< the run's status, which hooks tell what it is at
 
   /// Returns a part of a batch of the live stage.
-  Batch batch(const BatchId& id) const { return feed.batch(trainee.live, id, ahead); }
+  Batch batch(const BatchId& id) const {
+    auto batch = batches.feed.batch(trainee.live, id, batches.ahead);
+    if (batches.rollouts != nullptr && !id.held_out) batches.rollouts->complete(trainee, course, batch, id);
+    return batch;
+  }
 };
 
 /// The losses of samples whose times lie close together.

@@ -134,7 +134,7 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
     auto batch = training.batch(id);
     const auto first = (id.number - trainee.progress.batch) * counting.num_visits / num_batches + batch.part.first;
     id = train::next(id, batch.part);
-    if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
+    if (id.number < training.course.num_batches()) training.batches.feed.prefetch(trainee.live, id);
     report.data_seconds += seconds_since(start);
     if (!batch.part.counts) return batch;
     auto of_batch = training.objective.counted(batch.draws);
@@ -214,6 +214,7 @@ Taken step(const Training& training, bool& stops) {
   taken.start = Clock::now();
   auto& report = taken.report;
   auto& trainee = training.trainee;
+  if (training.batches.rollouts != nullptr) training.batches.rollouts->prepare(trainee, training.course, training.batches.feed);
   const auto settings = step_settings(training);
   const auto schedule = schedule_of(training.settings.step, training.course.num_steps());
   report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
@@ -281,6 +282,16 @@ NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hoo
   return missing;
 }
 
+/// Saves what there is before pictures are drawn that could not be, and throws why.
+[[noreturn]] void stop_undrawn(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks, Telling& telling,
+                               const NotDrawn& why) {
+  const auto step = training.trainee.progress.step;
+  telling.finish();
+  if (step == 0) throw why;
+  for (const auto& hook : hooks) hook->interrupted();
+  throw Error(why.code(), "train", fmt::format("{}; everything up to step {} is saved, go on with --resume", without_source(why), step));
+}
+
 }  // namespace
 
 std::optional<NoMemory> loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
@@ -301,6 +312,8 @@ std::optional<NoMemory> loop(const Training& training, const std::vector<std::un
       stops = stops || ends_here;
       if (stops) telling.finish();
       if (asked.any()) take_back(training, asked, ends_here);
+    } catch (const NotDrawn& error) {
+      stop_undrawn(training, hooks, telling, error);
     } catch (const std::exception& error) {
       if (!memory::is_out_of_memory(error)) throw;
       return give_up(training, hooks, telling);

@@ -209,6 +209,8 @@ Planned check_memory(const Opened& run, const Planner& planner) {
 /// Goes from what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const Planned& planned,
                               const Identity& identity, const dist::World& world, const records::StatusFile& status) {
+  std::optional<Rollouts> rollouts;
+  if (course.rounds() != nullptr) rollouts.emplace(run);  // before anything is computed
   auto within = within_budget(run, course, world);
   say_data(run, within, &course);
   status.enter(records::State::encoding);
@@ -227,13 +229,13 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   trainee.progress.fingerprint = identity.text;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
   trainee.progress.samples = identity.samples;
+  const Batches batches{feed, ahead.results ? &*ahead.results : nullptr, rollouts ? &*rollouts : nullptr};
   Training training{run.settings,
                     run.subject,
                     *run.objective,
                     ahead.schedule,
                     course,
-                    feed,
-                    ahead.results ? &*ahead.results : nullptr,
+                    batches,
                     previews ? &*previews : nullptr,
                     planned.plan ? &*planned.plan : nullptr,
                     trainee,

@@ -79,7 +79,7 @@ int64_t count_samples(const Samples& samples, bool of_class_set) {
 io::Metadata run_metadata(const Training& training) {
   const auto& names = training.subject.model->names();
   const auto& settings = training.settings;
-  const auto& samples = training.feed.samples();
+  const auto& samples = training.batches.feed.samples();
   const auto extent = usual_extent(samples);
   const bool trains_whole = !training.subject.chosen.whole_components().empty();
   io::Metadata metadata = {

@@ -79,5 +79,8 @@ inline const std::set<std::string> kDrawn{"noise",
                                           kPhase};
 /// The names of draws that every stream of latents has for itself.
 inline const std::set<std::string> kDrawnByStream{"noise", "start_noise", "matching_noise", "step_noise"};
+/// The names of draws that every stream has for itself and that depend on what trains: a picture that the run drew, and what the policy
+/// that drew it predicts of it under noise.
+inline const std::set<std::string> kLearnedByStream{"drawn_picture", "old_prediction"};
 
 }  // namespace burnish::train

@@ -176,7 +176,8 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     Sample sample;
     sample.number = std::ssize(samples.sets);
     sample.extent = data::extent_of(size, std::max(fewest_frames(model.latent_space()), subset.clips.num_frames));
-    sample.row.captions = {{""}};
+    sample.row.prompt = subset.prompt;
+    sample.row.captions = {{subset.prompt}};
     sample.latent_shape = model.latent_space().shape(sample.extent);
     sample.row.loss_weight = subset.loss_weight;
     sample.row.subset = samples.sets.size();

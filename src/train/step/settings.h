@@ -51,7 +51,8 @@ struct StepSettings {
   optim::OptimizerOptions optimizer = {};
   optim::GroupOptions groups = {};
   bool scales_loss = false;
-  bool replays = false;  ///< whether forward and backward are recorded and replayed, where that can be
+  bool draws_itself = false;  ///< whether it learns from pictures that an average of what trains draws (OwnDrawings)
+  bool replays = false;       ///< whether forward and backward are recorded and replayed, where that can be
   MemorySettings memory = {};
   DivisionSettings division = {};
 };

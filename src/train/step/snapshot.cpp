@@ -13,9 +13,7 @@ at::Tensor copy_of(const at::Tensor& tensor) { return tensor.detach().to(tensor.
 
 bool has_state(const Trainee& trainee) { return !trainee.ownership || trainee.ownership->writes_part(); }
 
-checkpoint::State state_of(const Trainee& trainee) {
-  return checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
-}
+checkpoint::State state_of(const Trainee& trainee) { return checkpoint::state_of(trainee.saved(), trainee.progress); }
 
 /// Of what this process writes, or helps the first to.
 std::vector<TrainedFile> files_of(const Trainee& trainee, const Saved& saved) {

@@ -78,6 +78,35 @@ at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch the
 
 }  // namespace
 
+namespace {
+
+/// Has adapters drop nothing for as long as it lives.
+class OutsideGradients {
+ public:
+  explicit OutsideGradients(const Trainee& trainee)
+      : dropout_(trainee.attached->dropout().get()), was_active_(dropout_ != nullptr && dropout_->active) {
+    if (dropout_ != nullptr) dropout_->active = false;
+  }
+  ~OutsideGradients() {
+    if (dropout_ != nullptr) dropout_->active = was_active_;
+  }
+  OutsideGradients(const OutsideGradients&) = delete;
+  OutsideGradients& operator=(const OutsideGradients&) = delete;
+
+ private:
+  adapters::Dropout* dropout_;
+  bool was_active_;
+};
+
+}  // namespace
+
+pipeline::Values values_of(const Trainee& trainee, Batch batch, const std::set<std::string>& names) {
+  at::NoGradGuard no_grad;
+  const OutsideGradients outside(trainee);
+  auto there = moved(std::move(batch), *trainee.execution.upload);
+  return pipeline::run(leading_to(trainee.live, names), std::move(there.samples), there.draws);
+}
+
 at::Tensor losses_of(const Trainee& trainee, Batch batch) {
   auto there = moved(std::move(batch), *trainee.execution.upload);
   return tensor_of(pipeline::run(leading_to(trainee.live, {"loss"}), std::move(there.samples), there.draws), "loss");

@@ -19,6 +19,9 @@ struct Gradients {
 /// Runs one batch with what is loaded, and returns the loss of each sample [B], as the last unit has it.
 at::Tensor losses_of(const Trainee& trainee, Batch batch);
 
+/// Runs one batch with what is loaded as far as these values, without gradients, and returns all that it comes to.
+pipeline::Values values_of(const Trainee& trainee, Batch batch, const std::set<std::string>& names);
+
 /// Leaves in every trained parameter the gradient of the mean loss over `num_batches` batches, whose parts `next` gives one after the
 /// other. Where several processes train, gradients and norm are those of all together, and the other results are this process's share.
 /// Everything else of the trainee stays as it is, so that the step can be tried again. Throws a config Error for a loss that depends on

@@ -61,8 +61,8 @@ std::shared_ptr<memory::Pager> load_paged_component(const Subject& subject, cons
   const auto parts = parts_of(component, run);
   // What trains is never written to the model's files.
   const auto on_disk = subject.chosen.whole_components().contains(component) ? 0 : settings.blocks_on_disk;
-  auto pager =
-      load_paged(*subject.model, pipeline::common_part(parts), {settings.paged_blocks, on_disk}, trainee.host, trainee.execution.device);
+  auto pager = load_paged(*subject.model, pipeline::common_part(parts), {settings.paged_blocks, on_disk}, trainee.execution.host,
+                          trainee.execution.device);
   say_loaded(*subject.model, component, parts);
   return pager;
 }
@@ -99,7 +99,8 @@ PagedBlocksOf load_divided(const Subject& subject, const std::string& component,
                            const Trainee& trainee, const std::shared_ptr<const dist::Mesh>& mesh) {
   constexpr size_t kPlaces = 2;
   PagedBlocksOf paged;
-  paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.execution.device, kPlaces, std::make_shared<TheProcesses>(mesh));
+  paged.pager =
+      std::make_shared<memory::Pager>(trainee.execution.host, trainee.execution.device, kPlaces, std::make_shared<TheProcesses>(mesh));
   paged.owners = BlockOwners(subject, component, pipeline::common_part(parts_of(component, run)), mesh->row().size());
   auto runner = paged.pager->runner();
   load_component(*subject.model, component, run, [&](const std::vector<nn::Block*>& blocks) {
@@ -151,7 +152,7 @@ std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSetting
   std::vector<PagedBlocksOf> paged;
   std::map<std::string, std::shared_ptr<memory::Pager>> pagers;
   auto run = pipeline::models_of(trainee.live.units);
-  auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
+  auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.execution.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     const auto& recipe = *model.components().find(component);
     const bool predicts = is_denoiser(model, component), pages = predicts && (is_divided(step, *mesh) || settings.paged_blocks > 0);
@@ -252,6 +253,10 @@ void record(Trainee& trainee, const StepSettings& settings) {
 
 }  // namespace
 
+checkpoint::Trainee Trainee::saved() const {
+  return {*optimizer, ema.get(), own ? &own->old_policy : nullptr, own ? &own->drawn : nullptr};
+}
+
 optim::Sharing Trainee::sharing() const {
   if (!ownership) return {};
   return {[this] { ownership->share(optimizer->parameters()); }, [this] { ownership->forget(); }};
@@ -296,7 +301,7 @@ Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule,
   Trainee trainee{
       .model = *subject.model, .live = schedule.live, .execution = {device, std::make_unique<memory::Upload>(device)}, .place = {}};
   auto mesh = std::make_shared<const dist::Mesh>(world, settings.division.row_size, settings.division.num_places);
-  if (settings.memory.uses_host() || is_divided(settings, *mesh)) trainee.host = std::make_shared<memory::HostStore>(device);
+  if (settings.memory.uses_host() || is_divided(settings, *mesh)) trainee.execution.host = std::make_shared<memory::HostStore>(device);
   auto paged = load_models(subject, settings, kept, trainee, mesh);
   trainee.execution.token_shares = share_tokens(subject, trainee, *mesh);
   trainee.attached = std::make_unique<Attached>(subject.chosen, *subject.model);
@@ -304,10 +309,11 @@ Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule,
 
   auto parameters = trainee.attached->parameters();
   trainee.ownership = ownership_of(parameters, settings, paged, mesh);
-  trainee.optimizer = optimizer_of(settings, std::move(parameters), trainee.ownership.get(), trainee.host, paged);
+  trainee.optimizer = optimizer_of(settings, std::move(parameters), trainee.ownership.get(), trainee.execution.host, paged);
   if (trainee.ownership)
     trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
+  if (settings.draws_itself) trainee.own = std::make_unique<OwnDrawings>(trainee.optimizer->parameters());
   trainee.reduction = reduction_of(trainee, settings.division.reduction, *mesh, world);
   record(trainee, settings);
   if (settings.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
@@ -315,7 +321,7 @@ Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule,
 }
 
 void resume(Trainee& trainee, const std::filesystem::path& folder) {
-  trainee.progress = checkpoint::load_state(folder, {*trainee.optimizer, trainee.ema.get()}, trainee.progress.fingerprint);
+  trainee.progress = checkpoint::load_state(folder, trainee.saved(), trainee.progress.fingerprint);
   if (trainee.ownership) trainee.ownership->share(trainee.optimizer->parameters());
   trainee.saved_step = trainee.progress.step;
   info("resumed at step {}", trainee.progress.step);

@@ -10,6 +10,7 @@
 #include "optim/averaged.h"
 #include "optim/gradients_in_place.h"
 #include "pipeline/schedule.h"
+#include "train/step/own_drawings.h"
 #include "train/step/ownership.h"
 #include "train/step/replays.h"
 #include "train/step/settings.h"
@@ -25,6 +26,7 @@ struct Execution {
   std::unique_ptr<Replays> replays = {};                    ///< null where every part is computed as usual
   std::unique_ptr<optim::GradientsInPlace> gradients = {};  ///< gradients that stay in one place, where parts may be replayed
   std::shared_ptr<nn::TokenShares> token_shares = {};       ///< shares of the denoiser's tokens; null where each process has all tokens
+  std::shared_ptr<memory::HostStore> host = {};             ///< null where nothing waits in host memory
 };
 
 /// The model that a training step runs, and all that the step changes.
@@ -32,16 +34,18 @@ struct Trainee {
   models::Model& model;  ///< has all models loaded that the live stage runs
   pipeline::Stage live;
   Execution execution;
-  std::unique_ptr<Attached> attached = {};       ///< the trained values of the model
-  std::shared_ptr<memory::HostStore> host = {};  ///< null where nothing waits in host memory
+  std::unique_ptr<Attached> attached = {};  ///< the trained values of the model
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
+  std::unique_ptr<OwnDrawings> own = {};            ///< pictures that the run draws itself; null where it draws none
   std::unique_ptr<Ownership> ownership = {};        ///< owners of parameters; null where each process keeps all of them
   std::unique_ptr<dist::Reduction> reduction = {};  ///< sums gradients over processes; null where there is none
   checkpoint::Progress progress = {};
   int64_t saved_step = -1;  ///< step of the state on disk; -1 for none
   std::string_view place;   ///< what goes on in the step: kForward and so on
 
+  /// Returns what a state is saved of.
+  checkpoint::Trainee saved() const;
   /// Returns how the trainee's values are shared, as optim::Averaged takes it.
   optim::Sharing sharing() const;
 };

@@ -260,8 +260,8 @@ TEST_F(HooksTest, AMarginBeyondWhatBetaTellsApartIsSaidOnce) {
   test::SkeletonRun run(settings);
   EXPECT_FALSE(make_saturation(run.training)) << "nothing is preferred";
   const Preferring objective;
-  const Training training{run.settings, run.subject, objective, run.schedule,         run.course,         run.feed,
-                          nullptr,      nullptr,     nullptr,   run.training.trainee, run.training.world, run.training.status};
+  const Training training{run.settings, run.subject,          objective,          run.schedule,       run.course, run.batches, nullptr,
+                          nullptr,      run.training.trainee, run.training.world, run.training.status};
   auto said = [&](const std::vector<double>& weights) {
     auto hook = make_saturation(training);
     return said_by([&] {

@@ -71,8 +71,8 @@ class LoopTest : public testing::Test {
   /// The loop with other losses.
   static std::optional<NoMemory> loop_over(test::SkeletonRun& run, Reduced::Reduce reduce, const Hooks& hooks) {
     Reduced objective(*run.objective, std::move(reduce));
-    Training training{run.settings, run.subject, objective, run.schedule, run.course,         run.feed,
-                      nullptr,      nullptr,     nullptr,   run.trainee,  run.training.world, run.training.status};
+    Training training{run.settings, run.subject, objective,   run.schedule,       run.course,         run.batches,
+                      nullptr,      nullptr,     run.trainee, run.training.world, run.training.status};
     return loop(training, hooks);
   }
   /// A loss that cannot be had from a step on.

@@ -52,7 +52,7 @@ struct SkeletonRun {
         course(settings.course, subject.model->process(), *objective, listed.samples, data.num_held_out > 0 ? &held_out.samples : nullptr),
         feed(course, {listed.samples, listed.kept}, std::optional<train::Source>({held_out.samples, held_out.kept})),
         trainee(load(kept, world)),
-        training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, world, untold()} {}
+        training{settings, subject, *objective, schedule, course, batches, nullptr, nullptr, trainee, world, untold()} {}
   SkeletonRun(const SkeletonRun&) = delete;
 
   /// Trains to the end.
@@ -73,6 +73,7 @@ struct SkeletonRun {
   train::Listed listed, held_out;
   train::Course course;
   train::Feed feed;
+  train::Batches batches{feed};
   train::Trainee trainee;
   train::Training training;
 

@@ -98,7 +98,7 @@ class Log final : public Hook {
     if (last < training_.course.num_steps()) write_config();
     training_.status.count_steps(training_.course.num_steps());
     lines_.emplace(output.folder / "log.jsonl", last);
-    visits_.emplace(output.folder, last, named(training_.feed.samples()));
+    visits_.emplace(output.folder, last, named(training_.batches.feed.samples()));
     if (output.logs.csv) table_.emplace(output.folder / "log.csv", last);
     if (output.logs.tensorboard) events_.emplace(output.folder / "tensorboard", last, now());
     save_plan(training_.plan, output.folder / "plan.json");
