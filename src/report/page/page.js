@@ -158,6 +158,8 @@ const known = [
   {name: "loss", of: lossName, title: "Loss", canLog: true, height: 320, wide: true},
   {name: "raw_loss", of: () => "loss", isFor: isWeighted, title: "Loss as weighted for training", canLog: true},
   {name: "validation_loss", title: "Validation loss", canLog: true, smooth: false, points: true},
+  {name: "reward", title: "Score of the run's own pictures", smooth: false},
+  {name: "drift", title: "Distance from the model before training", fromZero: true},
   {name: "lr", title: "Learning rate", smooth: false},
   {name: "grad_norm", title: "Gradient norm", canLog: true},
   {name: "samples_per_second", title: "Samples per second"},
