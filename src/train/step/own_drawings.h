@@ -3,7 +3,7 @@
 
 namespace burnish::train {
 
-/// What a run keeps of the pictures that it draws itself to learn from them.
+/// A store of the pictures that a run drew itself to learn from them, and the policy that drew them.
 struct OwnDrawings {
   explicit OwnDrawings(optim::ParameterList parameters) : old_policy(std::move(parameters)) {}
 
