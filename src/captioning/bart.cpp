@@ -39,10 +39,11 @@ BartConfig bart_config(const nlohmann::json& json, const io::Shapes& shapes) {
   io::take(json, "scale_embedding", c.scales_embedding, kBart);
   auto divides = [&](int64_t heads) { return heads >= 1 && c.width % heads == 0; };
   if (!divides(c.num_encoder_heads) || !divides(c.num_decoder_heads) || c.num_places < 2 || c.num_encoder_layers < 1)
-    data_error("captioning",
-               "the {} is {} wide with {} and {} heads, has {} layers that read, and {} places; heads that divide the width, a layer and two "
-               "places were expected",
-               kBart, c.width, c.num_encoder_heads, c.num_decoder_heads, c.num_encoder_layers, c.num_places);
+    data_error(
+        "captioning",
+        "the {} is {} wide with {} and {} heads, has {} layers that read, and {} places; heads that divide the width, a layer and two "
+        "places were expected",
+        kBart, c.width, c.num_encoder_heads, c.num_decoder_heads, c.num_encoder_layers, c.num_places);
   return c;
 }
 
@@ -157,8 +158,8 @@ at::Tensor Bart::embed(const at::Tensor& ids_BL) const {
 
 at::Tensor Bart::encode(const at::Tensor& embedded_BLE) {
   if (embedded_BLE.size(1) > config_.num_places)
-    data_error("captioning", "a picture and what is asked about it are {} tokens, and the {} has places for {}; ask less", embedded_BLE.size(1),
-               kBart, config_.num_places);
+    data_error("captioning", "a picture and what is asked about it are {} tokens, and the {} has places for {}; ask less",
+               embedded_BLE.size(1), kBart, config_.num_places);
   auto x = encoder_->placed(embedded_BLE, 0);
   for (const auto& layer : encoder_->layers) x = layer->encode(x);
   return x;
@@ -168,7 +169,8 @@ BartPast Bart::begin(const at::Tensor& states_BLE) const {
   BartPast past;
   for (const auto& layer : decoder_->layers) {
     const auto& attention = *layer->input_attention;
-    past.layers.push_back({.input_keys = attention.split(attention.k, states_BLE), .input_values = attention.split(attention.v, states_BLE)});
+    past.layers.push_back(
+        {.input_keys = attention.split(attention.k, states_BLE), .input_values = attention.split(attention.v, states_BLE)});
   }
   return past;
 }

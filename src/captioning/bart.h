@@ -9,8 +9,8 @@
 
 namespace burnish::captioning {
 
-// Shape letters: B inputs, L tokens of an input, E their width, R texts that are written (as many of each input), T tokens of a text so far,
-// H heads, D their width, V tokens of the vocabulary.
+// Shape letters: B inputs, L tokens of an input, E their width, R texts that are written (as many of each input), T tokens of a text so
+// far, H heads, D their width, V tokens of the vocabulary.
 
 /// Numbers of a BART. Defaults are those of Florence-2-base.
 struct BartConfig {
@@ -22,11 +22,11 @@ struct BartConfig {
 /// Reads sizes from shapes (our names), and the rest from config.json's text_config, null for none.
 BartConfig bart_config(const nlohmann::json& text_json, const io::Shapes& shapes);
 
-/// What a decoder has read: of inputs their keys and values, of each text those of its tokens.
+/// Keys and values that a decoder has read: of inputs, and of the tokens of each text.
 struct BartPast {
   struct Layer {
     at::Tensor input_keys, input_values;  ///< [B, H, L, D]
-    at::Tensor keys, values;              ///< [R, H, T, D]; undefined before the first token
+    at::Tensor keys = {}, values = {};    ///< [R, H, T, D]; undefined before the first token
   };
   std::vector<Layer> layers;
   int64_t num_tokens = 0;

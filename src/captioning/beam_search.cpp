@@ -23,7 +23,7 @@ struct Finished {
   double score = 0;  ///< mean log-probability
   bool is_cut = false;
 };
-/// What is searched for about one input.
+/// The search for a text about one input.
 struct Search {
   size_t input = 0;
   std::vector<Beam> beams;

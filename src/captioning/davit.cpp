@@ -40,7 +40,8 @@ struct WindowAttention : nn::Module {
     const auto below = (side - height % side) % side, right = (side - width % side) % side;
     const auto padded = at::constant_pad_nd(x_BNC.view({batch, height, width, channels}), {0, 0, 0, right, 0, below});
     const auto rows = padded.size(1) / side, columns = padded.size(2) / side;
-    const auto squares = padded.view({batch, rows, side, columns, side, channels}).permute({0, 1, 3, 2, 4, 5}).reshape({-1, side * side, channels});
+    const auto squares =
+        padded.view({batch, rows, side, columns, side, channels}).permute({0, 1, 3, 2, 4, 5}).reshape({-1, side * side, channels});
     const auto heads = qkv.forward(squares).chunk(3, -1);
     auto split = [&](const at::Tensor& x) { return nn::split_heads(x, num_heads); };
     const auto seen = proj.forward(nn::merge_heads(nn::attention(split(heads[0]), split(heads[1]), split(heads[2]))));
@@ -109,18 +110,19 @@ std::vector<int64_t> numbers_of(const nlohmann::json& json, const char* key, std
   const auto count = otherwise.size();
   io::take(json, key, otherwise, kEyeName);
   if (otherwise.size() != count)
-    data_error("captioning", "the config.json of the {} has {} numbers of {}, and its weights have {} stages", kEyeName, otherwise.size(), key,
-               count);
+    data_error("captioning", "the config.json of the {} has {} numbers of {}, and its weights have {} stages", kEyeName, otherwise.size(),
+               key, count);
   return otherwise;
 }
 
 void check_stage(const DavitStage& s, int64_t number) {
   if (s.depth < 1 || s.stride < 1 || s.padding < 0 || s.num_heads < 1 || s.num_groups < 1 || s.width % s.num_heads != 0 ||
       s.width % s.num_groups != 0)
-    data_error("captioning",
-               "stage {} of the {} has {} blocks {} wide with {} heads and {} groups, and convolves with stride {} and padding {}; at least "
-               "one block, and heads and groups that divide the width, were expected",
-               number, kEyeName, s.depth, s.width, s.num_heads, s.num_groups, s.stride, s.padding);
+    data_error(
+        "captioning",
+        "stage {} of the {} has {} blocks {} wide with {} heads and {} groups, and convolves with stride {} and padding {}; at least "
+        "one block, and heads and groups that divide the width, were expected",
+        number, kEyeName, s.depth, s.width, s.num_heads, s.num_groups, s.stride, s.padding);
 }
 
 }  // namespace
@@ -134,7 +136,8 @@ DavitConfig davit_config(const nlohmann::json& json, const io::Shapes& shapes) {
   paddings.front() = 3;
   for (int64_t i = 0; i < count; ++i) {
     const auto conv = fmt::format("vision_tower.convs.{}.", i), blocks = fmt::format("vision_tower.blocks.{}.", i);
-    const auto width = io::side_of(shapes, conv + "conv.weight", 0, kEyeName), before = io::side_of(shapes, conv + "conv.weight", 1, kEyeName);
+    const auto width = io::side_of(shapes, conv + "conv.weight", 0, kEyeName),
+               before = io::side_of(shapes, conv + "conv.weight", 1, kEyeName);
     c.stages.push_back({.width = width,
                         .depth = io::count_of(shapes, blocks + "{}.spatial_block.norm1.weight"),
                         .hidden = io::side_of(shapes, blocks + "0.spatial_block.ffn.fc1.weight", 0, kEyeName),
@@ -155,7 +158,8 @@ DavitConfig davit_config(const nlohmann::json& json, const io::Shapes& shapes) {
     check_stage(s, static_cast<int64_t>(i));
   }
   io::take(json, "window_size", c.window, kEyeName);
-  if (c.window < 1) data_error("captioning", "the config.json of the {} has window_size {}, and at least 1 was expected", kEyeName, c.window);
+  if (c.window < 1)
+    data_error("captioning", "the config.json of the {} has window_size {}, and at least 1 was expected", kEyeName, c.window);
   c.num_places = io::side_of(shapes, "multi_modal_projector.image_position_embed.row_embeddings.weight", 0, kEyeName);
   c.projected = io::side_of(shapes, "multi_modal_projector.image_projection.weight", 0, kEyeName);
   return c;

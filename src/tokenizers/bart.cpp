@@ -29,8 +29,8 @@ class BartTokenizer : public MarkedTokenizer {
     const auto settings = read_settings(folder);
     special_ = pairs_.added().empty() ? read_added_tokens(folder, settings) : pairs_.added();
     auto has = [&](const std::string& token) { return std::ranges::find(special_, token, &SpecialToken::first) != special_.end(); };
-    for (const auto& [name, usual, id] :
-         {std::tuple("bos_token", "<s>", &start_id_), std::tuple("eos_token", "</s>", &end_id_), std::tuple("pad_token", "<pad>", &pad_id_)}) {
+    for (const auto& [name, usual, id] : {std::tuple("bos_token", "<s>", &start_id_), std::tuple("eos_token", "</s>", &end_id_),
+                                          std::tuple("pad_token", "<pad>", &pad_id_)}) {
       const auto token = special_token(settings, name, usual);
       *id = id_of(token);
       if (!has(token)) special_.emplace_back(token, *id);
@@ -87,7 +87,7 @@ class BartTokenizer : public MarkedTokenizer {
     return found == special_.end() ? pairs_.id_of(token) : found->second;
   }
 
-  /// Where the word that begins at i ends: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+.
+  /// Finds where the word that begins at i ends: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+.
   static size_t word_end(const Codes& codes, size_t i) {
     auto at = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
     if (at(0) == '\'') {

@@ -18,7 +18,8 @@ class MarkedTokenizer : public Tokenizer {
 };
 
 /// The byte-level BPE of BART (Lewis et al. 2019, arXiv 1910.13461; that of GPT-2), from a folder with vocab.json and merges.txt or a
-/// tokenizer.json. `marks` are tokens that stand, in this order, behind the vocabulary; a folder that knows the first one knows them itself.
+/// tokenizer.json. `marks` are tokens that stand, in this order, behind the vocabulary; a folder that knows the first one knows them
+/// itself.
 std::unique_ptr<MarkedTokenizer> load_bart(const std::filesystem::path& folder, const std::vector<std::string>& marks = {});
 
 }  // namespace burnish::tokenizers
