@@ -225,7 +225,7 @@ at::Tensor DavitEye::placed(const at::Tensor& x_BCHW) const {
   const auto row_HC = rows_.forward(at::arange(height, x_BCHW.options().dtype(at::kLong)));
   const auto column_WC = columns_.forward(at::arange(width, x_BCHW.options().dtype(at::kLong)));
   const auto place_HWC = at::cat({column_WC.unsqueeze(0).expand({height, -1, -1}), row_HC.unsqueeze(1).expand({-1, width, -1})}, -1);
-  const auto time_C = at::arange(x_BCHW.size(1), x_BCHW.options()).remainder(2);
+  const auto time_C = at::arange(x_BCHW.size(1), x_BCHW.options().dtype(at::kLong)).remainder(2);  // bf16 counts no further than 256
   return to_tokens(x_BCHW + place_HWC.permute({2, 0, 1})) + time_C;
 }
 

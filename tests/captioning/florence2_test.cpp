@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
+#include "captioning/regions.h"
 #include "data/image.h"
 #include "io/safetensors.h"
 #include "models/files/open_files.h"
@@ -84,6 +86,29 @@ TEST(Florence2, EveryTokenIsTheOneOfTransformers) {
       }
     }
   }
+}
+
+TEST(Florence2, BoxesAreThoseOfTransformersProcessor) {
+  OpenedFlorence opened("model");
+  const std::array<std::pair<int, int>, 3> sides{{{60, 48}, {40, 56}, {64, 64}}};
+  size_t num_boxes = 0;
+  for (const auto& row : golden_json()["cases"]) {
+    const auto prompt = row["prompt"].get<std::string>();
+    if (prompt != "<OD>" && prompt != "<DENSE_REGION_CAPTION>") continue;
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const auto regions = regions_of_marks(opened.model.tokenizer().decode_marked(row["ids"][i]));
+      const auto& read = row["read"][i];
+      ASSERT_EQ(regions.size(), read["labels"].size());
+      for (size_t k = 0; k < regions.size(); ++k, ++num_boxes) {
+        const auto& box = regions[k].box;
+        const auto [width, height] = sides[i];
+        EXPECT_EQ(read["labels"][k], regions[k].label);
+        EXPECT_EQ(read["bboxes"][k], (std::vector<int>{static_cast<int>(box.left * width), static_cast<int>(box.top * height),
+                                                       static_cast<int>(box.right * width), static_cast<int>(box.bottom * height)}));
+      }
+    }
+  }
+  EXPECT_GT(num_boxes, 10);
 }
 
 TEST(Florence2, TextsAreTokensAsInTransformers) {
