@@ -49,8 +49,6 @@ void load(captioning::LanguageModel& model, const CaptionOptions& o) {
   load_all(components, name);
 }
 
-constexpr int64_t kTokensOfBoxes = 1024;  // of which an entry takes some forty
-
 /// Captions of a language model, batch by batch.
 class Captions {
  public:

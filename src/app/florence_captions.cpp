@@ -17,8 +17,6 @@ namespace {
 
 constexpr const char *kSentences = "<MORE_DETAILED_CAPTION>", *kTags = "<GENERATE_TAGS>", *kAllRegions = "<DENSE_REGION_CAPTION>",
                      *kWords = "<OCR_WITH_REGION>", *kPhrases = "<CAPTION_TO_PHRASE_GROUNDING>";
-constexpr int64_t kTokensOfBoxes = 1024;  // of published models; each box takes four and its label
-
 using Texts = std::vector<captioning::FoundText>;
 
 /// Captions of Florence-2, batch by batch.

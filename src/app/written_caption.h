@@ -11,6 +11,9 @@ std::string caption_there(const CaptionOptions& options, const data::PlaceBeside
 /// Writes a caption beside its picture, after the journal, null for none, has noted what is there.
 void write_caption(const data::PlaceBeside& place, const std::string& caption, Journal* journal);
 
+/// Tokens that an answer about boxes has at most. Florence-2 takes four and a label for each, language models some forty.
+inline constexpr int64_t kTokensOfBoxes = 1024;
+
 /// Holds what a model wrote about a picture.
 struct Answer {
   captioning::Written caption;
