@@ -4,6 +4,7 @@
 #include "tests/golden.h"
 #include "tests/integration/families/ideogram4.h"
 #include "tests/integration/families/moss_image.h"
+#include "tests/integration/processes.h"
 #include "tests/integration/program.h"
 #include "tests/integration/runs.h"
 #include "tests/places.h"
@@ -27,7 +28,7 @@ std::string by_florence(const Scratch& scratch, const std::string& model = "flor
   return "caption " + quoted(scratch / "pictures") + " " + option("model", golden_path(model)) + "--dtype fp32 --num_threads 1 ";
 }
 
-nlohmann::json json_in(const std::string& output) { return nlohmann::json::parse(output.substr(output.find('{'))); }
+nlohmann::json answer_in(const std::string& output) { return nlohmann::json::parse(output.substr(output.find('{'))); }
 
 }  // namespace
 
@@ -45,7 +46,7 @@ TEST(FlorenceCaption, WritesSentencesTagsAndAnswersUnderBothNamesOfItsFiles) {
   EXPECT_EQ(read_file(scratch / "pictures/a.txt"), "square, red, wall\n");
   run_ok(by_florence(scratch) + "--caption_mode add --caption_prompt 'What colour is it?' --batch_size 1");
   EXPECT_EQ(read_file(scratch / "pictures/a.txt"), "square, red, wall red\n");
-  const auto cut = json_in(run_ok(by_florence(scratch) + "--caption_mode replace --max_new_tokens 6 --json --only more/b.png"));
+  const auto cut = answer_in(run_ok(by_florence(scratch) + "--caption_mode replace --max_new_tokens 6 --json --only more/b.png"));
   EXPECT_EQ(cut["written"][0]["caption"], "A blue bar li");
   EXPECT_EQ(cut["written"][0]["is_cut"], true);
 }
@@ -53,7 +54,7 @@ TEST(FlorenceCaption, WritesSentencesTagsAndAnswersUnderBothNamesOfItsFiles) {
 TEST(FlorenceCaption, WritesBoxesInBothFormsAndModelsTrainOnThem) {
   Scratch scratch;
   fill_for_florence(scratch);
-  const auto told = json_in(run_ok(by_florence(scratch) + "--caption_layout elements --caption_prompt '<CAPTION>' --json"));
+  const auto told = answer_in(run_ok(by_florence(scratch) + "--caption_layout elements --caption_prompt '<CAPTION>' --json"));
   EXPECT_EQ(told["written"][0]["num_boxes"], 2);
   EXPECT_EQ(
       read_file(scratch / "pictures/a.txt"),
@@ -81,7 +82,7 @@ TEST(FlorenceCaption, ABrokenAnswerCostsAPictureItsBoxesAlone) {
   const auto told = run_burnish(by_florence(scratch) + "--caption_layout elements --caption_boxes '<CAPTION>' --json");
   EXPECT_EQ(told.exit_code, 0) << told.output;
   EXPECT_THAT(told.output, HasSubstr("a.png has no boxes: "));
-  const auto written = json_in(told.output)["written"];
+  const auto written = answer_in(told.output)["written"];
   ASSERT_EQ(written.size(), 2);
   EXPECT_THAT(written[0]["boxes_error"].get<std::string>(), HasSubstr("no box was read"));
   EXPECT_EQ(nlohmann::json::parse(read_file(scratch / "pictures/a.txt"))["compositional_deconstruction"]["elements"].size(), 0);
