@@ -94,6 +94,18 @@ TEST(FlorenceCaption, ABrokenAnswerCostsAPictureItsBoxesAlone) {
   EXPECT_TRUE(nlohmann::json::accept(read_file(scratch / "pictures/a.txt")));
 }
 
+TEST(FlorenceCaption, IsAmongTheModelsOfThisMachine) {
+  Scratch scratch;
+  fs::create_directories(scratch / "models");
+  for (const char* folder : {"model", "original"})
+    fs::copy(golden_path(std::string("florence2/") + folder), scratch / "models" / folder, fs::copy_options::recursive);
+  const auto found = run_burnish("models --json", "cd " + quoted(scratch / "") + " && HF_HOME=" + quoted(scratch / "hub"));
+  ASSERT_EQ(found.exit_code, 0) << found.output;
+  const auto caption = answer_in(found.output)["caption"];
+  ASSERT_EQ(caption.size(), 2) << found.output;
+  for (const auto& one : caption) EXPECT_EQ(one["title"], "Florence-2");
+}
+
 TEST(FlorenceCaption, RefusesWhatBelongsToOthers) {
   Scratch scratch;
   fill_for_florence(scratch);
