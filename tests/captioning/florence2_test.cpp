@@ -1,9 +1,11 @@
 // Parity: what a small Florence-2 sees and writes, with transformers (tests/golden/make_florence2.py).
 #include "captioning/florence2.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -128,6 +130,24 @@ TEST(Florence2, TextsAreTokensAsInTransformers) {
     EXPECT_EQ(opened.model.tokenizer().decode(ids), "red");
     EXPECT_EQ(opened.model.tokenizer().decode_marked(ids), "red<loc_5><loc_999>");
   }
+}
+
+TEST(Florence2, ManyChannelsAreSeenInBf16AsInFp32) {
+  const DavitConfig config{.stages = {{.width = 512, .hidden = 16, .kernel = 7, .stride = 4, .padding = 3, .norm_first = false}},
+                           .window = 3,
+                           .num_places = 10,
+                           .projected = 8};
+  DavitEye fine(config, at::kFloat), coarse(config, at::kBFloat16);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
+  auto rounded = coarse.parameters();
+  for (auto& [path, slot] : fine.parameters()) {
+    const auto scale = slot->dim() > 1 ? 1 / std::sqrt(static_cast<double>(slot->numel() / slot->size(0))) : 1.0;
+    *slot = (at::randn(slot->sizes(), generator) * scale).to(at::kBFloat16).to(at::kFloat);
+    *rounded.at(path) = slot->to(at::kBFloat16);
+  }
+  at::NoGradGuard no_grad;
+  const auto image = at::randn({2, 3, 20, 20}, generator).to(at::kBFloat16);
+  EXPECT_LT(test::relative_error(coarse.forward(image).to(at::kFloat), fine.forward(image.to(at::kFloat))), 0.03);
 }
 
 TEST(Florence2, ATaskIsASentence) {
