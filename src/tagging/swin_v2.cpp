@@ -21,7 +21,7 @@
 #include "nn/attention.h"
 #include "nn/block.h"
 #include "nn/layers.h"
-#include "tagging/mlp.h"
+#include "nn/mlp.h"
 #include "tagging/network.h"
 #include "tagging/stages.h"
 
@@ -168,7 +168,7 @@ class SwinBlock : public nn::Block {
   at::Tensor apart_;
   WindowAttention attention_;
   nn::LayerNorm norm1_, norm2_;
-  Mlp mlp_;
+  nn::Mlp mlp_;
 };
 
 /// Makes one token of each square of four.
