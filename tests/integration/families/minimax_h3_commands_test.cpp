@@ -73,7 +73,8 @@ std::string referenced() { return rows_of(golden_path("minimax_h3_references"), 
 
 const std::string kOfClips = "--num_frames 22 --data_file_keys \"video,input_audio\"";
 // Of the pixels that the released vision tower is shown, the small one, whose patches are small too, would see minutes.
-const std::string kOfFrames = " --extra_inputs \"input_audio,input_image,end_image\" --processor_path \"MiniMax/MiniMax-H3:FL2VA/processor/\"";
+const std::string kOfFrames =
+    " --extra_inputs \"input_audio,input_image,end_image\" --processor_path \"MiniMax/MiniMax-H3:FL2VA/processor/\"";
 const std::string kOfReferences =
     "--num_frames 22 --data_file_keys \"video,input_audio,references\" --extra_inputs \"input_audio,references\" --processor_path "
     "\"MiniMax/MiniMax-H3:Ref2VA/processor/\" --reference_pixels 2048";
