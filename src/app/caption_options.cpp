@@ -5,6 +5,7 @@
 #include "base/input_error.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "config/changed.h"
 #include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/caption_places.h"
@@ -62,8 +63,7 @@ void add_layout(config::Fields& f, CaptionOptions& o) {
   auto has_boxes = [&o] { return !o.layout.is_text(); };
   f("caption_layout", o.layout.name,
     "the form of captions: text, or JSON that says what lies where: elements with boxes in thousandths of a picture's sides, items with "
-    "boxes "
-    "in pixels from its middle")
+    "boxes in pixels from its middle")
       .label("Form")
       .one_of(captioning::layout_names());
   f("caption_boxes", o.layout.boxes,
@@ -106,15 +106,20 @@ void add_writing(config::Fields& f, CaptionOptions& o) {
   f("seed", o.seen_by.model.seed, "names every random draw").label("Random seed").at_least(0).matters_when("temperature above 0", is_drawn);
 }
 
+/// The names of options that do not have the value they have by themselves.
+std::vector<std::string> changed(const config::Fields& values) {
+  CaptionOptions untouched;
+  config::Fields of_untouched;
+  fields(of_untouched, untouched);
+  return config::changed(values, of_untouched);
+}
+
 /// Refuses options that were given and whose condition does not hold.
 void refuse_idle(const config::Fields& values, config::Problems& problems) {
-  CaptionOptions otherwise;
-  config::Fields defaults;
-  fields(defaults, otherwise);
-  for (size_t i = 0; i < values.list().size(); ++i) {
-    const auto& field = values.list()[i];
+  const auto given = changed(values);
+  for (const auto& field : values.list()) {
     for (const auto& condition : field.conditions) {
-      if (condition.may_be_repeated || condition.counts() || config::value_text(field) == config::value_text(defaults.list()[i])) continue;
+      if (condition.may_be_repeated || condition.counts() || !contains(given, field.name)) continue;
       problems.add("{} has no effect here: it belongs to {}; give that, or take it out", field.name, condition.belongs_to);
     }
   }
@@ -171,20 +176,16 @@ void fields(config::Fields& f, CaptionOptions& o) {
 }
 
 void check_belongs(const CaptionOptions& o, Captioner kind, const std::string& name) {
-  auto given = o;
-  CaptionOptions otherwise;
-  config::Fields values, defaults;
-  fields(values, given);
-  fields(defaults, otherwise);
+  auto copy = o;
+  config::Fields values;
+  fields(values, copy);
   config::Problems problems(values);
-  for (size_t i = 0; i < values.list().size(); ++i) {
-    const auto& field = values.list()[i];
-    const auto option = std::ranges::find_if(options_of_kinds(), [&](const auto& one) { return one.name == field.name; });
+  for (const auto& given : changed(values)) {
+    const auto option = std::ranges::find(options_of_kinds(), given, &OptionOfKinds::name);
     if (option == options_of_kinds().end() || std::ranges::find(option->kinds, kind) != option->kinds.end()) continue;
-    if (config::value_text(field) == config::value_text(defaults.list()[i])) continue;
     std::vector<std::string> kinds;
     for (auto one : option->kinds) kinds.emplace_back(name_of(one));
-    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", field.name,
+    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", given,
                  join(kinds, " and "), name);
   }
   problems.refuse("caption");

@@ -16,6 +16,7 @@
 #include "nn/attention.h"
 #include "nn/by_channel.h"
 #include "nn/mlp.h"
+#include "nn/windows.h"
 
 namespace burnish::captioning {
 
@@ -39,13 +40,10 @@ struct WindowAttention : nn::Module {
     const auto batch = x_BNC.size(0), channels = x_BNC.size(2);
     const auto below = (side - height % side) % side, right = (side - width % side) % side;
     const auto padded = at::constant_pad_nd(x_BNC.view({batch, height, width, channels}), {0, 0, 0, right, 0, below});
-    const auto rows = padded.size(1) / side, columns = padded.size(2) / side;
-    const auto squares =
-        padded.view({batch, rows, side, columns, side, channels}).permute({0, 1, 3, 2, 4, 5}).reshape({-1, side * side, channels});
-    const auto heads = qkv.forward(squares).chunk(3, -1);
+    const auto heads = qkv.forward(nn::windows_of(padded, side)).chunk(3, -1);
     auto split = [&](const at::Tensor& x) { return nn::split_heads(x, num_heads); };
     const auto seen = proj.forward(nn::merge_heads(nn::attention(split(heads[0]), split(heads[1]), split(heads[2]))));
-    const auto joined = seen.view({batch, rows, columns, side, side, channels}).permute({0, 1, 3, 2, 4, 5}).reshape(padded.sizes());
+    const auto joined = nn::out_of_windows(seen, side, padded.size(1), padded.size(2));
     return joined.narrow(1, 0, height).narrow(2, 0, width).reshape({batch, height * width, channels});
   }
   int64_t num_heads, side;

@@ -1,6 +1,5 @@
 #include "captioning/florence2.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
@@ -195,8 +194,7 @@ void Florence2::find_tokenizer() {
 }
 
 void Florence2::read_processor(const std::string& processor_path) {
-  pixels_.mean = {0.485, 0.456, 0.406};  // what is published with it
-  pixels_.deviation = {0.229, 0.224, 0.225};
+  pixels_ = models::text::imagenet_pixels();  // what is published with it
   const auto chosen =
       processor_path.empty() ? models::folder_with(*entry_, {"preprocessor_config.json", "processor_config.json"}) : processor_path;
   const auto processor = models::find_processor(files_, chosen);
@@ -221,11 +219,8 @@ void Florence2::read_processor(const std::string& processor_path) {
 }
 
 at::Tensor Florence2::shown(const at::Tensor& picture_HW3) const {
-  constexpr double kWhite = 255;
   const auto levels = picture_HW3.permute({2, 0, 1}).to(at::kDouble);
-  auto of_colours = [](const std::array<double, 3>& numbers) { return at::tensor(numbers, at::kDouble).view({3, 1, 1}); };
-  const auto scaled = models::text::resampled(levels, side_, side_, models::text::Filter::bicubic);
-  return ((scaled / kWhite - of_colours(pixels_.mean)) / of_colours(pixels_.deviation)).to(at::kFloat);
+  return models::text::normalised(models::text::resampled(levels, side_, side_, models::text::Filter::bicubic), pixels_).to(at::kFloat);
 }
 
 at::Tensor Florence2::see(const at::Tensor& image_B3SS) {

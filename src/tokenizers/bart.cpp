@@ -90,11 +90,7 @@ class BartTokenizer : public MarkedTokenizer {
   /// Finds where the word that begins at i ends: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+.
   static size_t word_end(const Codes& codes, size_t i) {
     auto at = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
-    if (at(0) == '\'') {
-      const auto a = at(1), b = at(2);
-      if (a == 's' || a == 't' || a == 'm' || a == 'd') return i + 2;
-      if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l')) return i + 3;
-    }
+    if (auto length = contraction_length(at(0), at(1), at(2))) return i + length;
     const auto first = i + (at(0) == ' ');
     if (first < codes.size() && is_letter(codes[first])) return run_end(codes, first, is_letter);
     if (first < codes.size() && is_number(codes[first])) return run_end(codes, first, is_number);
