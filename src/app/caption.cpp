@@ -4,18 +4,19 @@
 
 #include "app/caption_options.h"
 #include "app/file_per_picture.h"
+#include "app/florence_captions.h"
 #include "app/json_refusal.h"
 #include "app/tag_pictures.h"
 #include "app/verbs.h"
+#include "app/written_caption.h"
 #include "base/error.h"
 #include "base/interrupt.h"
-#include "base/progress.h"
 #include "base/say.h"
 #include "base/threads.h"
+#include "captioning/florence2.h"
 #include "config/command_line.h"
 #include "data/clip.h"
 #include "data/image.h"
-#include "io/files.h"
 #include "quant/store.h"
 
 namespace burnish::app {
@@ -48,74 +49,69 @@ void load(captioning::LanguageModel& model, const CaptionOptions& o) {
   load_all(components, name);
 }
 
-/// The captions of a folder, batch by batch.
+/// Captions of a language model, batch by batch.
 class Captions {
  public:
   Captions(const CaptionOptions& options, captioning::LanguageModel& model, FilesWritten& outcome)
       : options_(options), model_(model), outcome_(outcome) {}
 
   /// False when Ctrl-C came.
-  bool write(const FolderWork& work, Progress& bar, int64_t done) {
-    const auto& places = work.places;
-    for (size_t first = 0; first < places.size();) {
-      const auto end = std::min(first + static_cast<size_t>(options_.batch_size), places.size());
-      if (!write_batch(std::span(places).subspan(first, end - first), work.journal.get())) return false;
-      first = end;
-      bar.update(done + static_cast<int64_t>(end));
+  bool write_batch(std::span<const data::PlaceBeside> places, Journal* journal) {
+    std::vector<captioning::Request> requests, for_boxes;
+    std::vector<data::PlaceBeside> asked;
+    std::vector<data::Size> sides;
+    for (const auto& place : places) {
+      outcome_.tried(place.picture, "caption", [&] {
+        const auto shown = captioning::look(place.picture, options_.frames);
+        const auto prompt = captioning::prompt_of(options_.caption, !shown.times.empty());
+        const auto name = mix64(place.picture.filename().string());
+        captioning::Request request{model_.ask(shown, prompt, options_.detail), name};
+        if (!options_.layout.is_text())
+          for_boxes.push_back({model_.ask(first_of(shown), captioning::prompt_for_boxes(options_.layout.boxes), options_.detail), name});
+        requests.push_back(std::move(request));
+        asked.push_back(place);
+        sides.push_back({shown.frames_FHW3.size(1), shown.frames_FHW3.size(2)});
+      });
+    }
+    if (asked.empty()) return true;
+    auto goes_on = [] { return !interrupted(); };
+    const auto written = captioning::write(model_, requests, options_.writing, goes_on);
+    auto of_boxes = options_.writing;
+    of_boxes.max_new_tokens = kTokensOfBoxes;
+    const auto boxes = written && !for_boxes.empty() ? captioning::write(model_, for_boxes, of_boxes, goes_on)
+                                                     : std::optional(std::vector<captioning::Written>(asked.size()));
+    if (!written || !boxes) return false;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      auto regions = [&] { return captioning::regions_of_json(boxes->at(i).text, model_.box_scale(for_boxes.at(i).text)); };
+      outcome_.tried(asked[i].picture, "caption", [&] {
+        write_answer(options_, asked[i], {written->at(i), sides[i], regions}, journal, outcome_);
+      });
     }
     return true;
   }
 
  private:
-  bool write_batch(std::span<const data::PlaceBeside> places, Journal* journal) {
-    std::vector<captioning::Request> requests;
-    std::vector<data::PlaceBeside> asked;
-    for (const auto& place : places) {
-      outcome_.tried(place.picture, "caption", [&] {
-        const auto shown = captioning::look(place.picture, options_.frames);
-        const auto prompt = captioning::prompt_of(options_.caption, !shown.times.empty());
-        requests.push_back({model_.ask(shown, prompt, options_.detail), mix64(place.picture.filename().string())});
-        asked.push_back(place);
-      });
-    }
-    if (asked.empty()) return true;
-    const auto written = captioning::write(model_, requests, options_.writing, [] { return !interrupted(); });
-    if (!written) return false;
-    for (size_t i = 0; i < asked.size(); ++i) {
-      outcome_.tried(asked[i].picture, "caption", [&] { save(asked[i], written->at(i), journal); });
-    }
-    return true;
-  }
-
-  void save(const data::PlaceBeside& place, const captioning::Written& written, Journal* journal) {
-    const auto caption = captioning::caption_of(options_.caption, written, caption_there(options_, place));
-    write_caption(place, caption, journal);
-    outcome_.written.push_back({{"file", place.picture.string()}, {"caption", caption}, {"is_cut", written.is_cut}});
-  }
+  /// Boxes lie in a picture: of a clip in its first frame.
+  static captioning::Shown first_of(const captioning::Shown& shown) { return {.frames_FHW3 = shown.frames_FHW3.narrow(0, 0, 1)}; }
 
   const CaptionOptions& options_;
   captioning::LanguageModel& model_;
   FilesWritten& outcome_;
 };
 
-bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int64_t num_places, FilesWritten& outcome) {
+bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, FilesWritten& outcome) {
   const auto model_options = train::model_options(o.seen_by.model);
   auto names = o.seen_by.model.model;
-  std::ranges::transform(names, names.begin(), tagging::id_of);
+  std::ranges::transform(names, names.begin(), [](const auto& name) { return captioning::florence2_id_of(tagging::id_of(name)); });
   const auto files = models::open_model_files(
       {.model = names, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
-  if (tagging::is_tagger(files)) return tag_pictures(o, files, work, num_places, outcome);
+  if (tagging::is_tagger(files)) return tag_pictures(o, files, work, outcome);
+  if (captioning::Florence2::is_in(files)) return write_by_florence2(o, files, work, outcome);
   captioning::LanguageModel model(files, model_options, o.seen_by.processor_path);
-  check_belongs(o, /*is_tagger=*/false, model.name());
+  check_belongs(o, Captioner::language_model, model.name());
   load(model, o);
   Captions captions(o, model, outcome);
-  Progress bar("caption", num_places);
-  int64_t done = 0;
-  for (const auto& folder : work) {
-    if (!captions.write(folder, bar, done)) return false;
-    done += std::ssize(folder.places);
-  }
-  return true;
+  return by_batches(work, o.batch_size, "caption", [&](auto places, auto* journal) { return captions.write_batch(places, journal); });
 }
 
 void write_captions(const CaptionOptions& o) {
@@ -131,7 +127,7 @@ void write_captions(const CaptionOptions& o) {
     put_by_sides(work.back().places);
     num_places += std::ssize(work.back().places);
   }
-  const bool is_done = num_places == 0 || write_all(o, work, num_places, outcome);
+  const bool is_done = num_places == 0 || write_all(o, work, outcome);
   tell_outcome(outcome, o.seen_by.json, "caption");
   if (is_done) end_journals(work);
   check_outcome(outcome, "caption", is_done, num_places);

@@ -1,10 +1,11 @@
 #include "app/caption_options.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/input_error.h"
 #include "base/limits.h"
+#include "base/text.h"
+#include "config/changed.h"
 #include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/caption_places.h"
@@ -15,12 +16,29 @@ namespace burnish::app {
 namespace {
 
 constexpr double kLeastPenalty = 0.1, kMostPenalty = 10, kMostTemperature = 10, kLeastRate = 0.01, kMostRate = 240;
-/// Options of models that write, and those of taggers.
-constexpr std::array kOfWriters{"caption_style",  "caption_prompt",     "dtype",       "weight_format", "max_pixels", "frame_pixels",
-                                "max_new_tokens", "repetition_penalty", "temperature", "tokenizer_path"};
-constexpr std::array kOfTaggers{"tag_threshold", "character_threshold", "tag_rating",    "tag_order",
-                                "tags_without",  "keep_underscores",    "caption_prefix"};
-constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768;
+/// Options that do not belong to every model, and the kinds that they belong to.
+struct OptionOfKinds {
+  std::string name;
+  std::vector<Captioner> kinds;
+};
+const std::vector<OptionOfKinds>& options_of_kinds() {
+  using enum Captioner;
+  const std::vector writers{language_model, florence2}, of_frames{language_model, tagger};
+  static const std::vector<OptionOfKinds> kOptions{
+      {"caption_style", writers},        {"caption_prompt", writers},        {"caption_layout", writers},
+      {"caption_boxes", writers},        {"layout_pixels", writers},         {"dtype", writers},
+      {"max_new_tokens", writers},       {"tokenizer_path", writers},        {models::processor_option().name, writers},
+      {"num_frames", of_frames},         {"frame_rate", of_frames},          {"weight_format", {language_model}},
+      {"max_pixels", {language_model}},  {"frame_pixels", {language_model}}, {"repetition_penalty", {language_model}},
+      {"temperature", {language_model}}, {"num_beams", {florence2}},         {"tag_threshold", {tagger}},
+      {"character_threshold", {tagger}}, {"tag_rating", {tagger}},           {"tag_order", {tagger}},
+      {"tags_without", {tagger}},        {"keep_underscores", {tagger}},     {"caption_prefix", {tagger}}};
+  return kOptions;
+}
+const char* name_of(Captioner kind) {
+  return kind == Captioner::tagger ? "taggers" : kind == Captioner::florence2 ? "Florence-2" : "language models";
+}
+constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768, kMostBeams = 32;
 
 void add_tags(config::Fields& f, CaptionOptions& o) {
   f.group("Tags");
@@ -39,6 +57,24 @@ void add_tags(config::Fields& f, CaptionOptions& o) {
   f("tags_without", o.tags.without, "a tag that is never written; may be given several times");
   f("keep_underscores", o.tags.keeps_underscores, "writes long_hair, and not long hair; faces such as ^_^ stay in any case");
   f("caption_prefix", o.tags.prefix, "what stands before the tags of every caption, behind the trigger word");
+}
+
+void add_layout(config::Fields& f, CaptionOptions& o) {
+  auto has_boxes = [&o] { return !o.layout.is_text(); };
+  f("caption_layout", o.layout.name,
+    "the form of captions: text, or JSON that says what lies where: elements with boxes in thousandths of a picture's sides, items with "
+    "boxes in pixels from its middle")
+      .label("Form")
+      .one_of(captioning::layout_names());
+  f("caption_boxes", o.layout.boxes,
+    "what boxes are put around: words for it, or a task of Florence-2 such as <OD>; without it all that the model sees")
+      .label("Boxes around")
+      .counts_when("a caption_layout with boxes", has_boxes);
+  f("layout_pixels", o.layout.most_pixels, "pixels that a picture has at most when it trains, in which boxes of items count")
+      .at_least(1)
+      .at_most(kMostPixelsShown)
+      .in("pixels")
+      .counts_when("caption_layout items", [&o] { return o.layout.name == captioning::layout_names().back(); });
 }
 
 void add_writing(config::Fields& f, CaptionOptions& o) {
@@ -62,7 +98,31 @@ void add_writing(config::Fields& f, CaptionOptions& o) {
       .at_least(0)
       .at_most(1)
       .counts_when("temperature above 0", is_drawn);
+  f("num_beams", o.writing.num_beams,
+    "captions that Florence-2 goes on with at once, of which the likeliest is written; 1 takes the likeliest token")
+      .label("Captions searched")
+      .at_least(1)
+      .at_most(kMostBeams);
   f("seed", o.seen_by.model.seed, "names every random draw").label("Random seed").at_least(0).matters_when("temperature above 0", is_drawn);
+}
+
+/// The names of options that do not have the value they have by themselves.
+std::vector<std::string> changed(const config::Fields& values) {
+  CaptionOptions untouched;
+  config::Fields of_untouched;
+  fields(of_untouched, untouched);
+  return config::changed(values, of_untouched);
+}
+
+/// Refuses options that were given and whose condition does not hold.
+void refuse_idle(const config::Fields& values, config::Problems& problems) {
+  const auto given = changed(values);
+  for (const auto& field : values.list()) {
+    for (const auto& condition : field.conditions) {
+      if (condition.may_be_repeated || condition.counts() || !contains(given, field.name)) continue;
+      problems.add("{} has no effect here: it belongs to {}; give that, or take it out", field.name, condition.belongs_to);
+    }
+  }
 }
 
 }  // namespace
@@ -74,6 +134,7 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f("caption_style", o.style, "sentences, or tags with commas between").label("Style").one_of({"sentences", "tags"});
   f("caption_prompt", o.caption.prompt, "what is asked about every picture, in place of this program's prompt for the style")
       .label("Question asked");
+  add_layout(f, o);
   f("trigger_word", o.caption.trigger, "a word that every caption begins with, or holds; the prompt tells the model of it")
       .called(config::kTrigger);
   f("caption_mode", o.mode, "fill writes captions that are missing, replace all, add goes on behind those that are there")
@@ -83,7 +144,8 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f("json", o.seen_by.json, "print what was written, and what could not be, as JSON, and nothing else");
   model_fields(f, o.seen_by,
                "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a "
-               "model that has one as its text encoder; or a WD tagger of version 3: its folder, or wd-eva02-large-tagger-v3 and its kin");
+               "model that has one as its text encoder; or Florence-2-base and its kin, by name, id or folder; or a WD tagger of version "
+               "3: its folder, or wd-eva02-large-tagger-v3 and its kin");
   f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
       .label("Format of weights")
       .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"});
@@ -113,21 +175,18 @@ void fields(config::Fields& f, CaptionOptions& o) {
   add_writing(f, o);
 }
 
-void check_belongs(const CaptionOptions& o, bool is_tagger, const std::string& name) {
-  auto given = o;
-  CaptionOptions otherwise;
-  config::Fields values, defaults;
-  fields(values, given);
-  fields(defaults, otherwise);
+void check_belongs(const CaptionOptions& o, Captioner kind, const std::string& name) {
+  auto copy = o;
+  config::Fields values;
+  fields(values, copy);
   config::Problems problems(values);
-  auto is_of = [](const auto& names, const std::string& option) { return std::ranges::find(names, option) != names.end(); };
-  for (size_t i = 0; i < values.list().size(); ++i) {
-    const auto& field = values.list()[i];
-    if (!(is_tagger ? is_of(kOfWriters, field.name) || field.name == models::processor_option().name : is_of(kOfTaggers, field.name)))
-      continue;
-    if (config::value_text(field) == config::value_text(defaults.list()[i])) continue;
-    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", field.name,
-                 is_tagger ? "models that write" : "taggers", name);
+  for (const auto& given : changed(values)) {
+    const auto option = std::ranges::find(options_of_kinds(), given, &OptionOfKinds::name);
+    if (option == options_of_kinds().end() || std::ranges::find(option->kinds, kind) != option->kinds.end()) continue;
+    std::vector<std::string> kinds;
+    for (auto one : option->kinds) kinds.emplace_back(name_of(one));
+    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", given,
+                 join(kinds, " and "), name);
   }
   problems.refuse("caption");
 }
@@ -141,12 +200,12 @@ void check(CaptionOptions& o) {
   if (o.folders.empty())
     problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
   if (o.seen_by.model.model.empty())
-    problems.add("model names a Qwen2.5-VL, a Qwen3-VL or a WD tagger; for example --model Qwen/Qwen3-VL-4B-Instruct");
+    problems.add("model names a Qwen2.5-VL, a Qwen3-VL, a Florence-2 or a WD tagger; for example --model Qwen/Qwen3-VL-4B-Instruct");
   problems.gather([&] { data::check_ending_written(o.extension); });
-  const auto& tokens = o.writing.tokens;
-  if (tokens.temperature == 0 && (tokens.top_k > 0 || tokens.top_p < 1))
-    problems.add("{} has no effect here: it belongs to temperature above 0; give that, or take it out",
-                 tokens.top_k > 0 ? "top_k" : "top_p");
+  problems.gather([&] { refuse_idle(listed, problems); });
+  if (o.mode == "add" && !o.layout.is_text())
+    problems.add("caption_mode add goes on behind a text, and caption_layout {} makes each caption a whole; take --caption_mode replace",
+                 o.layout.name);
   problems.refuse("caption");
   o.caption.is_tags = o.style == "tags";
   o.caption.is_added = o.tags.is_added = o.mode == "add";

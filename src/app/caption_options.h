@@ -1,6 +1,7 @@
 #pragma once
 #include "app/picture_model_options.h"
 #include "captioning/caption_text.h"
+#include "captioning/laid_out.h"
 #include "captioning/look.h"
 #include "tagging/tags.h"
 
@@ -12,6 +13,7 @@ struct CaptionOptions {
   PictureModelOptions seen_by;
   std::string weight_format = "none";
   captioning::CaptionRule caption;
+  captioning::LayoutRule layout;
   captioning::WritingRule writing = {.max_new_tokens = 200};
   captioning::Detail detail = {.picture_pixels = 512 * 512, .frame_pixels = 256 * 512};
   captioning::FrameRule frames;
@@ -25,8 +27,9 @@ void fields(config::Fields& f, CaptionOptions& o);
 /// Refuses what makes no sense, all of it at once, before any file is opened, and settles what follows from words.
 void check(CaptionOptions& o);
 
-/// Refuses options that were given and belong to models that write, where the model is a tagger, and the other way round; `name` says what
-/// the model is.
-void check_belongs(const CaptionOptions& o, bool is_tagger, const std::string& name);
+/// The kinds of models that write captions.
+enum class Captioner { language_model, florence2, tagger };
+/// Refuses options that were given and belong to models of other kinds; `name` says what the model is.
+void check_belongs(const CaptionOptions& o, Captioner kind, const std::string& name);
 
 }  // namespace burnish::app

@@ -8,6 +8,8 @@
 #include "base/count.h"
 #include "base/error.h"
 #include "base/input_error.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
 #include "base/say.h"
 #include "base/text.h"
 
@@ -38,6 +40,24 @@ FolderWork work_left(std::vector<data::PlaceBeside> places, const std::filesyste
   std::erase_if(places, is_done);
   work.places = std::move(places);
   return work;
+}
+
+bool by_batches(const std::vector<FolderWork>& work, int64_t batch_size, const char* verb,
+                const std::function<bool(std::span<const data::PlaceBeside> places, Journal* journal)>& write) {
+  int64_t num_places = 0, done = 0;
+  for (const auto& folder : work) num_places += std::ssize(folder.places);
+  Progress bar(verb, num_places);
+  for (const auto& folder : work) {
+    for (size_t first = 0; first < folder.places.size();) {
+      if (interrupted()) return false;
+      const auto end = std::min(first + static_cast<size_t>(batch_size), folder.places.size());
+      if (!write(std::span(folder.places).subspan(first, end - first), folder.journal.get())) return false;
+      done += static_cast<int64_t>(end - first);
+      first = end;
+      bar.update(done);
+    }
+  }
+  return true;
 }
 
 void end_journals(const std::vector<FolderWork>& work) {

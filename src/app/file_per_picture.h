@@ -1,6 +1,8 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,11 @@ void keep_only(const std::vector<std::string>& pictures, const std::string& fold
 /// it was interrupted, which is said. `verb` names it and its journal: "caption".
 FolderWork work_left(std::vector<data::PlaceBeside> places, const std::filesystem::path& journal_folder, const char* verb, bool fills,
                      const std::string& settings, FilesWritten& outcome);
+
+/// Hands the places of all folders, a batch of one folder at a time, to `write`, which is false where Ctrl-C came; false then. `verb` names
+/// the bar of progress.
+bool by_batches(const std::vector<FolderWork>& work, int64_t batch_size, const char* verb,
+                const std::function<bool(std::span<const data::PlaceBeside> places, Journal* journal)>& write);
 
 /// Takes the journals away of what is done.
 void end_journals(const std::vector<FolderWork>& work);

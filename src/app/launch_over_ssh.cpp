@@ -24,6 +24,7 @@
 #include "io/files.h"
 #include "io/hash.h"
 #include "remote/job.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
+#include "captioning/florence2.h"
 #include "captioning/language_model.h"
 #include "foreign/model_folders.h"
 #include "hub/repository.h"
@@ -163,6 +164,7 @@ Annotators find_annotators() {
     try {
       const auto files = models::open_model_files({{name}, "", "", models::HubUse::nothing});
       add_if<captioning::LanguageModel>(files, name, "", found.caption);
+      add_if<captioning::Florence2>(files, name, "", found.caption);
       add_if<tagging::Tagger>(files, name, "", found.caption);
       add_if<masking::ClipSeg>(files, name, "CLIPSeg", found.mask);
     } catch (const std::exception&) {  // a file that is damaged

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <span>
 
-#include "base/interrupt.h"
-#include "base/progress.h"
+#include "app/written_caption.h"
 #include "captioning/look.h"
-#include "io/files.h"
 
 namespace burnish::app {
 
@@ -74,35 +72,16 @@ class TagCaptions {
 
 }  // namespace
 
-std::string caption_there(const CaptionOptions& options, const data::PlaceBeside& place) {
-  return options.caption.is_added && place.is_there ? data::read_caption(place.file) : "";
-}
-
-void write_caption(const data::PlaceBeside& place, const std::string& caption, Journal* journal) {
-  if (journal != nullptr) journal->note(place.file);
-  io::write_text_atomic(place.file, caption + "\n");
-}
-
-bool tag_pictures(const CaptionOptions& o, const models::ModelFiles& files, const std::vector<FolderWork>& work, int64_t num_places,
-                  FilesWritten& outcome) {
+bool tag_pictures(const CaptionOptions& o, const models::ModelFiles& files, const std::vector<FolderWork>& work, FilesWritten& outcome) {
   const auto model_options = train::model_options(o.seen_by.model);
   tagging::Tagger model(files, model_options);
-  check_belongs(o, /*is_tagger=*/true, model.name());
+  check_belongs(o, Captioner::tagger, model.name());
   load_all(model.components(), model.name());
   TagCaptions captions(o, model, outcome);
-  Progress bar("caption", num_places);
-  int64_t done = 0;
-  for (const auto& folder : work) {
-    for (size_t first = 0; first < folder.places.size();) {
-      if (interrupted()) return false;
-      const auto end = std::min(first + static_cast<size_t>(o.batch_size), folder.places.size());
-      captions.write_batch(std::span(folder.places).subspan(first, end - first), folder.journal.get());
-      first = end;
-      bar.update(done + static_cast<int64_t>(end));
-    }
-    done += std::ssize(folder.places);
-  }
-  return true;
+  return by_batches(work, o.batch_size, "caption", [&](auto places, auto* journal) {
+    captions.write_batch(places, journal);
+    return true;
+  });
 }
 
 }  // namespace burnish::app

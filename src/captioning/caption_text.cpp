@@ -61,6 +61,13 @@ std::string prompt_of(const CaptionRule& rule, bool is_clip) {
   return rule.trigger.empty() ? prompt : fmt::format("{} Call the main subject \"{}\".", prompt, rule.trigger);
 }
 
+std::string prompt_for_boxes(const std::string& around) {
+  return fmt::format(
+      "Locate {} in this image. Answer with a JSON list and nothing else: [{{\"bbox_2d\": [x1, y1, x2, y2], \"label\": \"a short "
+      "description\"}}]. For written words give them as \"text_content\" too.",
+      around.empty() ? "the main objects, and written words," : around);
+}
+
 std::string caption_of(const CaptionRule& rule, const Written& written, const std::string& before) {
   const auto& text = written.text;
   auto caption = rule.is_tags ? tags_of(text, written.is_cut) : in_one_line(written.is_cut ? whole_sentences(text) : text);

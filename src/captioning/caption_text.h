@@ -16,6 +16,9 @@ struct CaptionRule {
 /// Returns what is asked about a picture or a clip.
 std::string prompt_of(const CaptionRule& rule, bool is_clip);
 
+/// Returns what is asked about where things lie in a picture: around what these words name, "" for all that is seen.
+std::string prompt_for_boxes(const std::string& around);
+
 /// Makes a caption, in one line, of what was written: of tags each once; of what was cut where it had no end, without its last sentence or
 /// tag where others stand before it. `before` is the caption that is there, "" for none.
 std::string caption_of(const CaptionRule& rule, const Written& written, const std::string& before);

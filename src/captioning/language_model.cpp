@@ -224,6 +224,12 @@ models::PictureText LanguageModel::ask(const Shown& shown, const std::string& pr
   return text;
 }
 
+BoxScale LanguageModel::box_scale(const models::PictureText& text) const {
+  if (kind_.tells_times || text.pictures.empty()) return {};
+  const auto& picture = text.pictures.front();
+  return {static_cast<double>(picture.rows() * patching().cell()), static_cast<double>(picture.columns() * patching().cell())};
+}
+
 int64_t LanguageModel::next_place(const models::PictureText& text) {
   return text::places_of(std::ssize(text.ids), text.pictures, at::TensorOptions()).max().item<int64_t>() + 1;
 }

@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "captioning/regions.h"
 #include "models/model/components.h"
 #include "models/parts/picture_texts.h"
 #include "models/text/key_values.h"
@@ -45,6 +46,9 @@ class LanguageModel {
 
   /// Makes the conversation in which what is shown stands before a prompt, up to where the answer begins.
   models::PictureText ask(const Shown& shown, const std::string& prompt, const Detail& detail);
+  /// Returns what the model counts the numbers of boxes in, of the picture in a conversation: Qwen3-VL in thousandths, Qwen2.5-VL in pixels
+  /// of what it was shown.
+  BoxScale box_scale(const models::PictureText& text) const;
   /// Returns the place behind all of a text's places, where what is written begins.
   static int64_t next_place(const models::PictureText& text);
 

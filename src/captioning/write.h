@@ -12,6 +12,7 @@ namespace burnish::captioning {
 /// Says how texts are written.
 struct WritingRule {
   int64_t max_new_tokens = 128;
+  int64_t num_beams = 3;  ///< texts that are searched at once, where a model searches
   TokenRule tokens = {};
   uint64_t seed = 0;
 };

@@ -197,8 +197,10 @@ void check_room_for(const DatasetRoom& room, int64_t num_bytes, const fs::path& 
 }  // namespace
 
 std::vector<std::string> counted_names(const std::string& text) {
-  const auto begin = text.find('{'), dots = text.find("..", begin), end = text.find('}', begin);
-  if (begin == text.npos || dots == text.npos || end == text.npos || dots > end) return {text};
+  const auto begin = text.find('{'), dots = text.find("..", begin), end = text.find('}');
+  if (begin == text.npos && end == text.npos) return {text};
+  const bool is_once = begin == text.rfind('{') && end == text.rfind('}');
+  if (!is_once || begin == text.npos || dots == text.npos || end == text.npos || dots > end) refuse_address(text);
   const auto from = text.substr(begin + 1, dots - begin - 1), to = text.substr(dots + 2, end - dots - 2);
   const auto first = parse_number<int64_t>(from), last = parse_number<int64_t>(to);
   if (!first || !last || *first < 0 || *last < *first || *last - *first >= kMostCounted)

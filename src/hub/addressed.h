@@ -35,7 +35,8 @@ DatasetRoom dataset_room_from_environment();
 /// larger than the room; what came is kept and gone on with next time.
 std::filesystem::path fetch_addressed(const AddressedDataset& dataset, const Settings& settings, const DatasetRoom& room);
 
-/// Writes a name for each number of "{000..099}" in a text, with as many digits as the first one has; of a text without braces the text.
+/// Writes a name for each number of "{000..099}" in an address, with as many digits as the first one has; one without braces stays. A
+/// config Error for other braces.
 std::vector<std::string> counted_names(const std::string& text);
 
 }  // namespace burnish::hub

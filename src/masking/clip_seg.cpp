@@ -1,8 +1,6 @@
 #include "masking/clip_seg.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
 
 #include <nlohmann/json.hpp>
 
@@ -63,8 +61,7 @@ ClipSeg::ClipSeg(const models::ModelFiles& files, const models::ModelOptions& op
 void ClipSeg::read_processor(const std::string& processor_path) {
   const auto chosen =
       processor_path.empty() ? models::folder_with(*entry_, {"preprocessor_config.json", "processor_config.json"}) : processor_path;
-  pixels_.mean = {0.485, 0.456, 0.406};  // what is published with it
-  pixels_.deviation = {0.229, 0.224, 0.225};
+  pixels_ = text::imagenet_pixels();  // what is published with it
   const auto processor = models::find_processor(files_, chosen);
   if (!processor) return;
   models::naming(processor->file.string(), [&] {
@@ -91,8 +88,7 @@ at::Tensor ClipSeg::embed(const std::vector<std::string>& texts) {
 at::Tensor ClipSeg::scores(const at::Tensor& picture_HW3, const at::Tensor& texts_PC) {
   at::NoGradGuard no_grad;
   const auto levels = stretched(picture_HW3, side_).permute({2, 0, 1}).to(at::kDouble);
-  auto of_colours = [&](const std::array<double, 3>& numbers) { return at::tensor(numbers, levels.options()).view({3, 1, 1}); };
-  const auto image = ((levels / 255 - of_colours(pixels_.mean)) / of_colours(pixels_.deviation)).to(options_.device, options_.dtype);
+  const auto image = text::normalised(levels, pixels_).to(options_.device, options_.dtype);
   std::vector<int64_t> after;
   for (auto layer : decoder_.layers) after.push_back(layer + 1);
   const auto states = static_cast<models::ClipVision&>(components_.module(kPictures)).states(image.unsqueeze(0), after);

@@ -1,5 +1,4 @@
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 
 #include <nlohmann/json.hpp>
@@ -7,8 +6,9 @@
 #include "base/input_error.h"
 #include "io/model_values.h"
 #include "nn/block.h"
+#include "nn/by_channel.h"
 #include "nn/layers.h"
-#include "tagging/mlp.h"
+#include "nn/mlp.h"
 #include "tagging/network.h"
 #include "tagging/stages.h"
 
@@ -27,20 +27,6 @@ struct ConvStage {
 struct ConvConfig {
   int64_t side = 448, patch = 4, num_tags = 0;
   std::vector<ConvStage> stages = {};
-};
-
-/// A convolution of each channel by itself.
-struct ByChannel : nn::Module {
-  ByChannel(int64_t channels, int64_t kernel, const at::TensorOptions& options)
-      : weight(at::empty({channels, 1, kernel, kernel}, options)), bias(at::empty({channels}, options)) {
-    own("weight", weight);
-    own("bias", bias);
-  }
-  at::Tensor forward(const at::Tensor& x_BCHW) const {
-    const auto reach = weight.size(2) / 2;
-    return at::conv2d(x_BCHW, weight, bias, {1, 1}, {reach, reach}, {1, 1}, weight.size(0));
-  }
-  at::Tensor weight, bias;
 };
 
 /// {[B, C, H, W]} -> the same: a convolution of each channel, then an MLP of each place behind a norm.
@@ -62,9 +48,9 @@ class ConvBlock : public nn::Block {
   }
 
  private:
-  ByChannel conv_;
+  nn::ByChannel conv_;
   nn::LayerNorm norm_;
-  Mlp mlp_;
+  nn::Mlp mlp_;
   at::Tensor gamma_;
 };
 

@@ -21,7 +21,8 @@
 #include "nn/attention.h"
 #include "nn/block.h"
 #include "nn/layers.h"
-#include "tagging/mlp.h"
+#include "nn/mlp.h"
+#include "nn/windows.h"
 #include "tagging/network.h"
 #include "tagging/stages.h"
 
@@ -51,20 +52,6 @@ struct SwinConfig {
   std::vector<SwinStage> stages = {};
 };
 
-/// Puts [B, H, W, C] into windows of a side: [B · windows, side · side, C].
-at::Tensor windows_of(const at::Tensor& x_BHWC, int64_t side) {
-  const auto rows = x_BHWC.size(1) / side, columns = x_BHWC.size(2) / side;
-  return x_BHWC.reshape({x_BHWC.size(0), rows, side, columns, side, -1})
-      .permute({0, 1, 3, 2, 4, 5})
-      .reshape({-1, side * side, x_BHWC.size(3)});
-}
-at::Tensor out_of_windows(const at::Tensor& windows_NLC, int64_t side, int64_t grid) {
-  const auto count = grid / side;
-  return windows_NLC.reshape({-1, count, count, side, side, windows_NLC.size(2)})
-      .permute({0, 1, 3, 2, 4, 5})
-      .reshape({-1, grid, grid, windows_NLC.size(2)});
-}
-
 /// Tells how far places lie apart, along one side, in logarithms: [2 · side - 1].
 at::Tensor offsets_of(int64_t side, int64_t trained) {
   const auto farthest = std::max<int64_t>((trained > 0 ? trained : side) - 1, 1);
@@ -86,7 +73,7 @@ at::Tensor shifted_apart(const SwinStage& s) {
   part.narrow(0, s.grid - s.window, s.window - s.shift()).fill_(1);
   part.narrow(0, s.grid - s.shift(), s.shift()).fill_(2);
   const auto parts = (part.unsqueeze(1) * 3 + part.unsqueeze(0)).reshape({1, s.grid, s.grid, 1});
-  const auto windows = windows_of(parts, s.window).squeeze(-1);
+  const auto windows = nn::windows_of(parts, s.window).squeeze(-1);
   return ((windows.unsqueeze(1) != windows.unsqueeze(2)).to(at::kFloat) * kOtherPart).unsqueeze(1);
 }
 
@@ -156,7 +143,8 @@ class SwinBlock : public nn::Block {
   }
   nn::Tensors body(const nn::Tensors& in) override {
     const auto shifted = shift_ > 0 ? at::roll(in[0], {-shift_, -shift_}, {1, 2}) : in[0];
-    auto seen = out_of_windows(attention_.forward(windows_of(shifted, stage_.window), apart_), stage_.window, stage_.grid);
+    auto seen =
+        nn::out_of_windows(attention_.forward(nn::windows_of(shifted, stage_.window), apart_), stage_.window, stage_.grid, stage_.grid);
     if (shift_ > 0) seen = at::roll(seen, {shift_, shift_}, {1, 2});
     const auto mid = in[0] + norm1_.forward(seen);
     return {mid + norm2_.forward(mlp_.forward(mid))};
@@ -168,7 +156,7 @@ class SwinBlock : public nn::Block {
   at::Tensor apart_;
   WindowAttention attention_;
   nn::LayerNorm norm1_, norm2_;
-  Mlp mlp_;
+  nn::Mlp mlp_;
 };
 
 /// Makes one token of each square of four.

@@ -11,7 +11,7 @@
 #include "io/model_values.h"
 #include "models/text/scaled_places.h"
 #include "nn/attention.h"
-#include "tagging/mlp.h"
+#include "nn/mlp.h"
 
 namespace burnish::tagging {
 
@@ -69,7 +69,7 @@ class VitBlock : public nn::Block {
  private:
   nn::LayerNorm norm1_, norm2_;
   VitAttention attention_;
-  Mlp mlp_;
+  nn::Mlp mlp_;
   std::unique_ptr<Scale> scale1_, scale2_;
 };
 

@@ -9,6 +9,7 @@
 #include "tokenizers/tokenizer.h"
 #include "tokenizers/unicode.h"
 #include "tokenizers/white_space.h"
+#include "tokenizers/word_ends.h"
 
 namespace burnish::tokenizers {
 
@@ -79,11 +80,7 @@ class ClipTokenizer : public Tokenizer {
   /// 's|'t|'re|'ve|'m|'ll|'d | letters | one number | a run of anything else.
   static size_t word_end(const std::vector<int32_t>& codes, size_t i) {
     auto next = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
-    if (codes[i] == '\'') {
-      auto a = next(1), b = next(2);
-      if (a == 's' || a == 't' || a == 'm' || a == 'd') return i + 2;
-      if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l')) return i + 3;
-    }
+    if (auto length = contraction_length(codes[i], next(1), next(2))) return i + length;
     if (is_number(codes[i])) return i + 1;
     bool letters = is_letter(codes[i]);
     size_t end = i + 1;

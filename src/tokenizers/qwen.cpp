@@ -91,7 +91,7 @@ class QwenTokenizer : public ChatTokenizer {
   /// Where the word that begins at i ends, by the alternatives of the pattern in their order.
   size_t word_end(const Codes& codes, size_t i) const {
     auto at = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
-    if (auto length = contraction(at(0), at(1), at(2))) return i + length;
+    if (auto length = contraction_length(at(0), lower(at(1)), lower(at(2)))) return i + length;
     bool leads = !is_line_end(at(0)) && !is_letter(at(0)) && !is_number(at(0));
     const auto is_in_word = kind_.is_in_word;
     if (auto letters = i + leads; letters < codes.size() && is_in_word(codes[letters])) return run_end(codes, letters, is_in_word);
@@ -102,14 +102,8 @@ class QwenTokenizer : public ChatTokenizer {
     return blanks_end(codes, i);
   }
 
-  /// Returns the length of 's, 't, 're, 've, 'm, 'll and 'd in any case; 0 for anything else. The long s is an s here.
-  static size_t contraction(int32_t quote, int32_t first, int32_t second) {
-    auto lower = [](int32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17F ? 's' : c; };
-    auto a = lower(first), b = lower(second);
-    if (quote != '\'') return 0;
-    if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
-    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
-  }
+  /// Makes a letter of a contraction, which may have any case, a small one. The long s is an s here.
+  static int32_t lower(int32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17F ? 's' : c; }
 
   BytePairs pairs_;
   ChatTemplate chat_;

@@ -15,6 +15,13 @@ inline bool is_line_end(int32_t c) { return c == '\r' || c == '\n'; }
 /// Tells whether a code point is no blank, letter or number.
 inline bool is_other(int32_t c) { return !is_white_space(c) && !is_letter(c) && !is_number(c); }
 
+/// Returns the length of 's, 't, 're, 've, 'm, 'll and 'd, which three code points begin with; 0 for anything else.
+inline size_t contraction_length(int32_t quote, int32_t a, int32_t b) {
+  if (quote != '\'') return 0;
+  if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
+  return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+}
+
 /// Returns the end of the run from i on of which `is` is true.
 template <class Is>
 size_t run_end(const Codes& codes, size_t i, const Is& is) {

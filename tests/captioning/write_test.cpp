@@ -110,6 +110,18 @@ TEST(Write, WhatIsDrawnDependsOnAPicturesNameAndNotOnItsBatch) {
   EXPECT_NE(together[1].ids, together[2].ids);
 }
 
+TEST(LanguageModel, BoxesCountInWhatAModelCountsIn) {
+  // transformers' smart_resize shows Qwen2.5-VL 60 by 44 pixels as 56 by 56, and 40 by 84 as 56 by 84.
+  Opened qwen25("qwen_edit_pipeline/model");
+  const auto a = qwen25.model.box_scale(qwen25.model.ask(picture("pictures/a.png"), kPrompt, {}));
+  const auto b = qwen25.model.box_scale(qwen25.model.ask(picture("pictures/b.png"), kPrompt, {}));
+  EXPECT_EQ(std::pair(a.height, a.width), std::pair(56.0, 56.0));
+  EXPECT_EQ(std::pair(b.height, b.width), std::pair(84.0, 56.0));
+  Opened qwen3("captions/qwen3_vl");
+  const auto third = qwen3.model.box_scale(qwen3.model.ask(picture("pictures/b.png"), kPrompt, {}));
+  EXPECT_EQ(std::pair(third.height, third.width), std::pair(1000.0, 1000.0));
+}
+
 TEST(LanguageModel, NamesWhatIsMissing) {
   test::Scratch scratch;
   const auto folder = scratch / "model";

@@ -132,7 +132,8 @@ TEST(AddressedDataset, IsToldByItsAddress) {
   EXPECT_THAT(hub::addressed_dataset("https://host/{08..10}.tar")->files,
               ElementsAre("https://host/08.tar", "https://host/09.tar", "https://host/10.tar"));
   EXPECT_EQ(hub::addressed_dataset("s3://b/{0..1}.tar")->files.size(), 2u);
-  for (const char* wrong : {"https://host", "https://host/photos/", "s3://", "https://host.tar", "https://host/{2..1}.tar"})
+  for (const char* wrong : {"https://host", "https://host/photos/", "s3://", "https://host.tar", "https://host/{2..1}.tar",
+                            "https://host/{0..1.tar", "https://host/0..1}.tar", "https://host/{0,1}.tar", "s3://b/{0..1}/{0..1}.tar"})
     EXPECT_NE(error_of([&] { hub::addressed_dataset(wrong); }, Exit::config), "") << wrong;
 }
 

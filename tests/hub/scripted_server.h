@@ -62,6 +62,10 @@ class ScriptedServer {
         if (n <= 0) break;
         request.append(part, static_cast<size_t>(n));
       }
+      if (request.find("\r\n\r\n") == request.npos) {  // one who asks several at once and has the first answer leaves without a word
+        close(connection);
+        continue;
+      }
       const auto length = request.find("Content-Length: ");
       const auto whole = request.find("\r\n\r\n") + 4 + (length == request.npos ? 0 : std::stoul(request.substr(length + 16)));
       while (request.size() < whole) {

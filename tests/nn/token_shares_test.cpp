@@ -113,7 +113,9 @@ TEST(TokenShares, OffEveryoneHasAllTokens) {
     auto text = drawn(2, {1, kText, kHeads * kHeadDim}), image = drawn(3, {1, kImage, kHeads * kHeadDim}),
          table = drawn(4, {kText + kImage, kHeadDim});
     auto alone = Model().forward(text, image, table, {});
-    return at::equal(model.forward(text, image, table, {}), alone) && shares->traffic().num_exchanges == 0;
+    // Products in two threads have other last bits.
+    auto difference = (model.forward(text, image, table, {}) - alone).abs().max().item<double>();
+    return difference <= 1e-12 && shares->traffic().num_exchanges == 0;
   });
   EXPECT_THAT(results, testing::Each(true));
 }

@@ -18,6 +18,13 @@ namespace burnish::models::text {
 
 PixelRule qwen3_vl_pixels() { return {.least = 256 * 256, .most = 4096 * 4096, .mean = {0.5, 0.5, 0.5}, .deviation = {0.5, 0.5, 0.5}}; }
 
+PixelRule imagenet_pixels() {
+  PixelRule rule;
+  rule.mean = {0.485, 0.456, 0.406};
+  rule.deviation = {0.229, 0.224, 0.225};
+  return rule;
+}
+
 /// Three numbers, one for each colour.
 static void take_colours(const nlohmann::json& json, const char* key, std::array<double, 3>& value) {
   std::vector<double> stated{value.begin(), value.end()};
@@ -45,6 +52,12 @@ PixelRule pixel_rule(const nlohmann::json& json) {
     data_error("models", "the preprocessor_config.json divides colours by the image_std {}, which is above 0; its file is damaged",
                nlohmann::json(rule.deviation).dump());
   return rule;
+}
+
+at::Tensor normalised(const at::Tensor& levels_3HW, const PixelRule& rule) {
+  constexpr double kWhite = 255;
+  auto of_colours = [&](const std::array<double, 3>& numbers) { return at::tensor(numbers, levels_3HW.options()).view({3, 1, 1}); };
+  return (levels_3HW / kWhite - of_colours(rule.mean)) / of_colours(rule.deviation);
 }
 
 std::string settings_of(const PixelRule& rule) {
@@ -83,10 +96,8 @@ Patches patches_of(const at::Tensor& levels_3HW, const Patching& p, const PixelR
 }
 
 Patches patches_of_frames(const at::Tensor& levels_F3HW, const Patching& p, const PixelRule& rule) {
-  auto of_colours = [&](const std::array<double, 3>& numbers) { return at::tensor(numbers, levels_F3HW.options()).view({3, 1, 1}); };
   auto rows = levels_F3HW.size(2) / p.cell(), columns = levels_F3HW.size(3) / p.cell();
-  auto pixels = ((levels_F3HW / 255 - of_colours(rule.mean)) / of_colours(rule.deviation))
-                    .view({-1, 3, rows, p.merge, p.patch, columns, p.merge, p.patch});
+  auto pixels = normalised(levels_F3HW, rule).view({-1, 3, rows, p.merge, p.patch, columns, p.merge, p.patch});
   auto patches = pixels.permute({2, 5, 3, 6, 1, 0, 4, 7});
   auto shape = patches.sizes().vec();
   shape[5] = p.num_frames;

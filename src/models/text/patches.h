@@ -26,8 +26,12 @@ struct PixelRule {
 };
 /// Returns the rule published with Qwen3-VL.
 PixelRule qwen3_vl_pixels();
+/// Returns the rule of towers that are shown ImageNet's colours.
+PixelRule imagenet_pixels();
 /// Reads the rule from preprocessor_config.json (transformers: image_processing_qwen2_vl.py).
 PixelRule pixel_rule(const nlohmann::json& preprocessor_json);
+/// Normalises the colours of pictures of numbers from 0 to 255, [..., 3, H, W].
+at::Tensor normalised(const at::Tensor& levels_3HW, const PixelRule& rule);
 /// Returns what of a rule a tower's result depends on, for the key of a cache.
 std::string settings_of(const PixelRule& rule);
 

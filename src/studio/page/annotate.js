@@ -2,7 +2,7 @@
 
 /** What is asked for by itself; the other options of the verb stand behind a fold. */
 const annotateFirst = {
-  caption: ["model", "caption_style", "trigger_word", "caption_prompt", "caption_mode"],
+  caption: ["model", "caption_style", "caption_layout", "trigger_word", "caption_prompt", "caption_mode"],
   mask: ["mask_prompt", "mask_mode", "mask_threshold", "smooth_pixels", "expand_pixels", "model"],
 };
 const annotateNever = ["folder", "only", "json", "num_threads", "mask_folder"];

@@ -141,7 +141,7 @@ const english = {
   annotate: {
     titleOf: file => `Write the caption of ${file}`,
     verbs: {
-      caption: {button: "Write captions …", title: "Write captions", none: "No model that sees pictures is on this machine. Name a folder of Qwen3-VL or Qwen2.5-VL, or its name on a hub, Qwen/Qwen3-VL-4B-Instruct say, which is fetched then; for tags of drawn pictures wd-eva02-large-tagger-v3."},
+      caption: {button: "Write captions …", title: "Write captions", none: "No model that sees pictures is on this machine. Name a folder of Qwen3-VL or Qwen2.5-VL, or its name on a hub, Qwen/Qwen3-VL-4B-Instruct say, which is fetched then; Florence-2-large for little memory and for boxes; for tags of drawn pictures wd-eva02-large-tagger-v3."},
       mask: {button: "Make masks …", title: "Make masks", none: "No CLIPSeg is on this machine. The one that is named below is fetched then, 600 MB."},
     },
     needsModel: "Choose a model that writes captions first.", looking: "Looking for models …", here: title => `By ${title}, which is on this machine.`, start: "Start",

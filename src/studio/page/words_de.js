@@ -141,7 +141,7 @@ const german = {
   annotate: {
     titleOf: file => `Beschreibung von ${file} schreiben`,
     verbs: {
-      caption: {button: "Beschreibungen schreiben …", title: "Beschreibungen schreiben", none: "Kein Modell, das Bilder sieht, ist auf diesem Rechner. Nenne einen Ordner von Qwen3-VL oder Qwen2.5-VL oder einen Namen auf einer Modellseite, etwa Qwen/Qwen3-VL-4B-Instruct, das dann geholt wird; für Tags gezeichneter Bilder wd-eva02-large-tagger-v3."},
+      caption: {button: "Beschreibungen schreiben …", title: "Beschreibungen schreiben", none: "Kein Modell, das Bilder sieht, ist auf diesem Rechner. Nenne einen Ordner von Qwen3-VL oder Qwen2.5-VL oder einen Namen auf einer Modellseite, etwa Qwen/Qwen3-VL-4B-Instruct, das dann geholt wird; für wenig Speicher und für Rahmen Florence-2-large; für Tags gezeichneter Bilder wd-eva02-large-tagger-v3."},
       mask: {button: "Masken machen …", title: "Masken machen", none: "Kein CLIPSeg ist auf diesem Rechner. Das unten genannte wird dann geholt, 600 MB."},
     },
     needsModel: "Wähle zuerst ein Modell, das Beschreibungen schreibt.", looking: "Modelle werden gesucht …", here: title => `Mit ${title}, das auf diesem Rechner ist.`, start: "Starten",

@@ -141,7 +141,7 @@ const japanese = {
   annotate: {
     titleOf: file => `${file} のキャプションを書く`,
     verbs: {
-      caption: {button: "説明文を書く …", title: "説明文を書く", none: "画像を見るモデルがこのマシンにありません。Qwen3-VL か Qwen2.5-VL のフォルダー、またはサイト上の名前（例：Qwen/Qwen3-VL-4B-Instruct）を指定すると取得されます。イラストのタグには wd-eva02-large-tagger-v3 を使います。"},
+      caption: {button: "説明文を書く …", title: "説明文を書く", none: "画像を見るモデルがこのマシンにありません。Qwen3-VL か Qwen2.5-VL のフォルダー、またはサイト上の名前（例：Qwen/Qwen3-VL-4B-Instruct）を指定すると取得されます。メモリーが少ないときや枠（ボックス）を書くには Florence-2-large を、イラストのタグには wd-eva02-large-tagger-v3 を使います。"},
       mask: {button: "マスクを作る …", title: "マスクを作る", none: "CLIPSeg がこのマシンにありません。下に書かれたものが取得されます（600 MB）。"},
     },
     needsModel: "先に説明文を書くモデルを選んでください。", looking: "モデルを探しています …", here: title => `このマシンにある ${title} を使います。`, start: "開始",

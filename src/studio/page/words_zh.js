@@ -141,7 +141,7 @@ const chinese = {
   annotate: {
     titleOf: file => `为 ${file} 撰写标注`,
     verbs: {
-      caption: {button: "生成描述 …", title: "生成描述", none: "这台电脑上没有能看图的模型。请填写 Qwen3-VL 或 Qwen2.5-VL 的文件夹，或其站点上的名称，例如 Qwen/Qwen3-VL-4B-Instruct，届时会下载；要为插画写标签，可填 wd-eva02-large-tagger-v3。"},
+      caption: {button: "生成描述 …", title: "生成描述", none: "这台电脑上没有能看图的模型。请填写 Qwen3-VL 或 Qwen2.5-VL 的文件夹，或其站点上的名称，例如 Qwen/Qwen3-VL-4B-Instruct，届时会下载；内存不多或需要标框时可填 Florence-2-large；要为插画写标签，可填 wd-eva02-large-tagger-v3。"},
       mask: {button: "生成遮罩 …", title: "生成遮罩", none: "这台电脑上没有 CLIPSeg。届时会下载下面所填的模型，600 MB。"},
     },
     needsModel: "请先选择生成描述的模型。", looking: "正在查找模型 …", here: title => `使用这台电脑上的 ${title}。`, start: "开始",

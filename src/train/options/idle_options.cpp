@@ -1,6 +1,7 @@
 #include "train/options/idle_options.h"
 
 #include "base/text.h"
+#include "config/changed.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
 
@@ -14,11 +15,7 @@ std::vector<std::string> changed(TrainOptions o) {
   config::Fields of_o, of_untouched;
   fields(of_o, o);
   fields(of_untouched, untouched);
-  std::vector<std::string> names;
-  for (size_t i = 0; i < of_o.list().size(); ++i) {
-    if (config::value_text(of_o.list()[i]) != config::value_text(of_untouched.list()[i])) names.push_back(of_o.list()[i].name);
-  }
-  return names;
+  return config::changed(of_o, of_untouched);
 }
 
 }  // namespace

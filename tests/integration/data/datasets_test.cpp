@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const std::string kTraining = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v --max_steps 6 ";
+const std::string kTrainingOfDatasets = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v --max_steps 6 ";
 
 class Datasets : public BadInput {
  protected:
@@ -35,7 +35,7 @@ class Datasets : public BadInput {
     return outcome.output;
   }
   std::string train(const std::string& options, const std::string& run) {
-    return ok("train " + golden_model() + kTraining + options + option("output_path", at(run)));
+    return ok("train " + golden_model() + kTrainingOfDatasets + options + option("output_path", at(run)));
   }
   void expect_same_runs(const std::string& a, const std::string& b) const {
     EXPECT_EQ(logged_steps(at(a)), logged_steps(at(b)));
@@ -81,7 +81,7 @@ TEST_F(Datasets, RunsAreTheSameSplitAheadLiveAndResumed) {
 
   write("data.toml", std::string(kSeveral) + "caption_tag_dropout_rate = 0.1\n");
   auto refusal =
-      run_burnish("train " + golden_model() + kTraining + data + "--resume --max_steps 8 " + option("output_path", at("halves")));
+      run_burnish("train " + golden_model() + kTrainingOfDatasets + data + "--resume --max_steps 8 " + option("output_path", at("halves")));
   EXPECT_NE(refusal.exit_code, 0) << "a state is for the captions with which it was made";
 }
 

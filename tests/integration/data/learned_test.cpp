@@ -45,10 +45,11 @@ class Learned : public BadInput {
            std::to_string(max_steps) + " --output_path " + quoted(at(run));
   }
 };
+using LearnedFrom = Learned;
 
 }  // namespace
 
-TEST_F(Learned, PicturesOfAnotherSetStandOut) {
+TEST_F(LearnedFrom, PicturesOfAnotherSetStandOut) {
   const auto trained = run_burnish(words("run", 390));
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   const auto said = run_burnish("data --from_run " + quoted(at("run")) + " --json");
@@ -68,7 +69,7 @@ TEST_F(Learned, PicturesOfAnotherSetStandOut) {
   EXPECT_THAT(text, testing::HasSubstr("26 samples, 390 visits")) << text;
 }
 
-TEST_F(Learned, WrongCaptionsSayLittleOfTheirPictures) {
+TEST_F(LearnedFrom, WrongCaptionsSayLittleOfTheirPictures) {
   swap_captions();
   for (const char* name : {"noise", "waves"}) {
     fs::remove(at("set") / (std::string(name) + ".png"));
@@ -84,7 +85,7 @@ TEST_F(Learned, WrongCaptionsSayLittleOfTheirPictures) {
   EXPECT_LE(little.size(), kSwapped.size() + 1) << json.dump(1);
 }
 
-TEST_F(Learned, PicturesThatTeachSomethingElseAreNamedBeforeTraining) {
+TEST_F(LearnedFrom, PicturesThatTeachSomethingElseAreNamedBeforeTraining) {
   swap_captions();
   auto planted = kSwapped;
   planted.insert(planted.end(), {"noise", "waves"});

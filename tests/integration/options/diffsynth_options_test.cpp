@@ -52,6 +52,8 @@ TEST_P(ModelIds, FindTokenizersAndSchedulersOfTheModel) {
   auto without_scheduler = loss(ids("/"));
   std::string paths;
   for (const auto& part : GetParam().parts) paths += " --model " + quoted(model_ / part);
+  const bool sees_references = GetParam().data().find("references") != std::string::npos;
+  if (sees_references) paths += " --processor_path " + quoted(model_ / "processor");
   EXPECT_EQ(loss(paths), without_scheduler);
 }
 

@@ -3,16 +3,16 @@
 
 #include "nn/linear.h"
 
-namespace burnish::tagging {
+namespace burnish::nn {
 
 /// Two layers with a GELU between them, [..., C] -> [..., C].
-struct Mlp : nn::Module {
+struct Mlp : Module {
   Mlp(int64_t width, int64_t hidden, const at::TensorOptions& options) : fc1(width, hidden, options), fc2(hidden, width, options) {
     own("fc1", fc1);
     own("fc2", fc2);
   }
   at::Tensor forward(const at::Tensor& x) const { return fc2.forward(at::gelu(fc1.forward(x))); }
-  nn::Linear fc1, fc2;
+  Linear fc1, fc2;
 };
 
-}  // namespace burnish::tagging
+}  // namespace burnish::nn
