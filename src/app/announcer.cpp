@@ -33,7 +33,7 @@ namespace {
 constexpr double kMostSeconds = 10;                   // that one line may take to its address
 constexpr auto kLastWait = std::chrono::seconds(15);  // for all lines that are left when the run has ended
 constexpr size_t kMostWaiting = 64;                   // lines for an address that does not answer
-constexpr size_t kMostOfOutput = 400;                 // bytes of a failed command that are repeated
+constexpr size_t kMostOfOutput = 4000;                // bytes of a failed command that are read again
 constexpr size_t kMostOfText = 1500;                  // bytes of a message; chats take 2000 characters
 
 /// Work that is done in a thread of its own, one piece after the other, in the order in which it comes.
@@ -168,8 +168,7 @@ void run_command(const char* option, const std::string& command, const Event& ev
       start_process({.words = {"/bin/sh", "-c", command}, .variables = variables_of(event), .output = fs::absolute(log), .outlives = true});
   const auto ended = wait_for_process(child);
   if (ended.exit_code == 0) return;
-  auto said = one_line(std::string(trim(io::last_lines(log, kMostOfOutput, before))));
-  warn("{} ended with exit code {}{}", option, ended.exit_code, said.empty() ? "" : ", and said at last: " + said);
+  warn("{}", ending(option, ended.exit_code, io::last_lines(log, kMostOfOutput, before)));
 }
 
 class Announcer {

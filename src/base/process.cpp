@@ -1,11 +1,13 @@
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -13,10 +15,13 @@
 #include <utility>
 
 #include "base/input_error.h"
+#include "base/text.h"
 
 namespace burnish {
 
 namespace {
+
+constexpr size_t kMostOfEnding = 400;  // bytes of what a command said that are repeated
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -171,6 +176,18 @@ Said HeardProcess::hear(std::chrono::milliseconds most_time, size_t most_bytes) 
 }
 
 }  // namespace
+
+std::string end_of(std::string_view said) {
+  said = trim(said);
+  auto first = said.size() - std::min(said.size(), kMostOfEnding);
+  while (first < said.size() && (said[first] & 0xc0) == 0x80) ++first;  // inside of a character of UTF-8
+  return one_line(std::string(said.substr(first)));
+}
+
+std::string ending(std::string_view name, int exit_code, std::string_view said) {
+  const auto last = end_of(said);
+  return fmt::format("{} ended with exit code {}{}", name, exit_code, last.empty() ? "" : ", and said at last: " + last);
+}
 
 Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes) {
   return HeardProcess(command, /*is_told=*/false).hear(most_time, most_bytes);

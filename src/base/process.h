@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace burnish {
@@ -46,6 +47,11 @@ struct Said {
   std::string output, errors;
   bool is_whole = true;  ///< false where it was ended for taking too long, or for saying more than was asked for
 };
+
+/// Returns the end of what a command said, in one line.
+std::string end_of(std::string_view said);
+/// Tells how a command of the user's ended: "NAME ended with exit code 3, and said at last: ..." with the end of what it said.
+std::string ending(std::string_view name, int exit_code, std::string_view said);
 
 /// Runs a command to its end and returns what it printed. One that takes longer, or prints more, is killed.
 Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes);

@@ -103,3 +103,10 @@ TEST(Standby, IsEndedWhereNobodyTellsIt) {
   { const Standby waiting({.words = {"sh", "-c", "read -r line; : > " + file}}); }
   EXPECT_FALSE(std::filesystem::exists(file));
 }
+
+TEST(Process, TellsHowACommandOfTheUsersEnded) {
+  EXPECT_EQ(ending("on_save", 3, " \n"), "on_save ended with exit code 3");
+  EXPECT_EQ(ending("on_save", 1, "first\nlast\n"), "on_save ended with exit code 1, and said at last: first last");
+  const auto said = burnish::end_of("é" + std::string(1000, 'x') + "é" + std::string(399, 'y'));
+  EXPECT_EQ(said, std::string(399, 'y')) << "no character is cut in two";
+}

@@ -25,7 +25,7 @@ namespace burnish::train {
 
 namespace {
 
-constexpr size_t kMostAnswer = size_t{16} << 20, kMostQuoted = 300;
+constexpr size_t kMostAnswer = size_t{16} << 20;
 constexpr int64_t kMostTrainingPictures = 500, kAtOnce = 8;
 
 at::Tensor first_frame(const std::string& file) {
@@ -72,11 +72,6 @@ class LoadedEye {
  private:
   judging::Eye& eye_;
 };
-
-std::string quoted(const std::string& text) {
-  const auto line = one_line(std::string(trim(text)));
-  return line.size() > kMostQuoted ? line.substr(line.size() - kMostQuoted) : line;
-}
 
 std::string question(const std::vector<ScoredPicture>& pictures) {
   auto list = nlohmann::json::array();
@@ -142,9 +137,7 @@ at::Tensor program_scores(const std::string& command, double timeout, const std:
   if (!said.is_whole)
     data_error("train", "{} did not answer in {} seconds; {} < {}, and raise {} if it takes so long", kRewardProgram, timeout, kTry,
                asked.string(), kRewardTimeout);
-  if (said.exit_code != 0)
-    data_error("train", "{} ended with exit code {}, and said at last: {}; {} < {}", kRewardProgram, said.exit_code, quoted(said.errors),
-               kTry, asked.string());
+  if (said.exit_code != 0) data_error("train", "{}; {} < {}", ending(kRewardProgram, said.exit_code, said.errors), kTry, asked.string());
   const auto lines = split_list(said.output, '\n');
   const auto answer = lines.empty() ? nlohmann::json() : nlohmann::json::parse(lines.back(), nullptr, /*allow_exceptions=*/false);
   std::vector<double> scores;
@@ -153,7 +146,7 @@ at::Tensor program_scores(const std::string& command, double timeout, const std:
   }
   if (scores.size() != pictures.size() || answer.size() != pictures.size())
     data_error("train", "{} was to print a JSON list of {} numbers, one for each picture, and printed: {}; {} < {}", kRewardProgram,
-               pictures.size(), quoted(lines.empty() ? "nothing" : lines.back()), kTry, asked.string());
+               pictures.size(), lines.empty() ? "nothing" : end_of(lines.back()), kTry, asked.string());
   return at::tensor(scores, at::kDouble);
 }
 

@@ -102,7 +102,7 @@ TEST(FeedTest, BringsWhatTheStageReadsOfTheSamplesThatAreVisited) {
   auto settings = test::SkeletonRun::settings_in(scratch.path());
   settings.course.batch_size = 3;
   test::SkeletonRun run(settings, {.num_held_out = 2});
-  for (const auto& [id, kept] : {std::pair(BatchId{false, 1}, &run.listed.kept), {BatchId{true, 7}, &run.held_out.kept}}) {
+  for (const auto& [id, kept] : {std::pair(BatchId{false, 1}, &run.samples.listed.kept), {BatchId{true, 7}, &run.samples.held_out.kept}}) {
     auto batch = run.feed.batch(run.schedule.live, id);
     auto picks = run.course.batch(id).picks;
     ASSERT_EQ(batch.samples.size(), picks.size());
@@ -120,7 +120,7 @@ TEST(FeedTest, BringsWhatTheStageReadsOfTheSamplesThatAreVisited) {
 TEST(FeedTest, BringsWhatWasComputedAheadOfABatchByItsName) {
   test::Scratch scratch;
   test::SkeletonRun run(test::SkeletonRun::settings_in(scratch.path()));
-  AheadResults ahead{&run.cache.section("ahead", nlohmann::json::object()), {{{false, 2}, "key"}}};
+  AheadResults ahead{&run.samples.cache.section("ahead", nlohmann::json::object()), {{{false, 2}, "key"}}};
   ahead.section->add("key", {{"modulation", at::full({1, 3}, 7.0)}});
   EXPECT_TRUE(at::equal(tensor_of(run.feed.batch(run.schedule.live, {false, 2}, &ahead).draws, "modulation"), at::full({1, 3}, 7.0)));
   EXPECT_FALSE(run.feed.batch(run.schedule.live, {false, 2}).draws.contains("modulation"));

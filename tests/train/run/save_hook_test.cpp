@@ -170,7 +170,7 @@ TEST_F(SaveHook, FilesBeginWithTheNameOfTheRun) {
 
 TEST_F(SaveHook, TheSizeOfTheRunsPicturesIsInTheFile) {
   test::SkeletonRun run(settings);
-  for (size_t i : {0, 1, 2}) run.listed.samples.list[i].extent = {1, 48, 64};  // of four
+  for (size_t i : {0, 1, 2}) run.samples.listed.samples.list[i].extent = {1, 48, 64};  // of four
   tell(run, {std::nan("")});
   EXPECT_EQ(io::SafetensorsFile::open(folder() / "step-1.safetensors")->metadata().at("resolution"), "64x48");
 }

@@ -12,8 +12,34 @@
 
 namespace burnish::test {
 
-/// A run of the skeleton family up to its first step, each part made as train/run/run.cpp makes it, in this process. Its samples are random
-/// numbers that are kept as a cache keeps them.
+/// The samples of a skeleton run: random numbers that are kept as a cache keeps them.
+struct SkeletonSamples {
+  SkeletonSamples(int64_t num_trained, int64_t num_held_out, bool captions_vary)
+      : listed(list(num_trained, captions_vary, 1)), held_out(list(num_held_out, false, 2)) {}
+
+  data::Cache cache{""};
+  train::Listed listed, held_out;
+
+ private:
+  train::Listed list(int64_t count, bool captions_vary, uint64_t seed) {
+    train::Listed list;
+    list.samples.inputs = std::make_shared<train::InputTable>(train::input_table());
+    auto& section = cache.section("random", {{"seed", seed}});
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator); };
+    for (int64_t row = 0; row < count; ++row) {
+      list.samples.list.push_back({.number = row, .extent = {3, 16, 16}, .row = {.prompt = "a, b", .captions = {{"a, b"}}}});
+      list.samples.list.back().latent_shape = {4, 2, 4, 4};
+      auto key = std::to_string(row);
+      section.add(key, {{"latents", random({1, 4, 2, 4, 4})}, {"text_embedding", random({1, 6, 16})}});
+      list.kept.by_row[row] = {{{"latents", {&section, key}}, {"text_embedding", {&section, key}}}};
+    }
+    list.samples.sets.front().captions.shuffle = captions_vary;
+    return list;
+  }
+};
+
+/// A run of the skeleton family up to its first step, each part made as train/run/run.cpp makes it, in this process.
 struct SkeletonRun {
   struct Data {
     int64_t num_held_out = 0;
@@ -47,10 +73,11 @@ struct SkeletonRun {
         subject(open(settings)),
         objective(make_objective(settings.objective, subject)),
         schedule(pipeline::schedule(counted_units(), train::input_table().labels(data.captions_vary), subject.chosen.models(*subject), {})),
-        listed(list(kSamples, data.captions_vary, 1)),
-        held_out(list(data.num_held_out, false, 2)),
-        course(settings.course, subject.model->process(), *objective, listed.samples, data.num_held_out > 0 ? &held_out.samples : nullptr),
-        feed(course, {listed.samples, listed.kept}, std::optional<train::Source>({held_out.samples, held_out.kept})),
+        samples(kSamples, data.num_held_out, data.captions_vary),
+        course(settings.course, subject.model->process(), *objective, samples.listed.samples,
+               data.num_held_out > 0 ? &samples.held_out.samples : nullptr),
+        feed(course, {samples.listed.samples, samples.listed.kept},
+             std::optional<train::Source>({samples.held_out.samples, samples.held_out.kept})),
         trainee(load(kept, world)),
         training{settings, subject, *objective, schedule, course, batches, nullptr, nullptr, trainee, world, untold()} {}
   SkeletonRun(const SkeletonRun&) = delete;
@@ -69,8 +96,7 @@ struct SkeletonRun {
   train::Subject subject;
   std::unique_ptr<train::Objective> objective;
   pipeline::Schedule schedule;
-  data::Cache cache{""};
-  train::Listed listed, held_out;
+  SkeletonSamples samples;
   train::Course course;
   train::Feed feed;
   train::Batches batches{feed};
@@ -100,23 +126,6 @@ struct SkeletonRun {
       };
     }
     return units;
-  }
-
-  train::Listed list(int64_t count, bool captions_vary, uint64_t seed) {
-    train::Listed list;
-    list.samples.inputs = std::make_shared<train::InputTable>(train::input_table());
-    auto& section = cache.section("random", {{"seed", seed}});
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-    auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator); };
-    for (int64_t row = 0; row < count; ++row) {
-      list.samples.list.push_back({.number = row, .extent = {3, 16, 16}, .row = {.prompt = "a, b", .captions = {{"a, b"}}}});
-      list.samples.list.back().latent_shape = {4, 2, 4, 4};
-      auto key = std::to_string(row);
-      section.add(key, {{"latents", random({1, 4, 2, 4, 4})}, {"text_embedding", random({1, 6, 16})}});
-      list.kept.by_row[row] = {{{"latents", {&section, key}}, {"text_embedding", {&section, key}}}};
-    }
-    list.samples.sets.front().captions.shuffle = captions_vary;
-    return list;
   }
 
   static const records::StatusFile& untold() {
