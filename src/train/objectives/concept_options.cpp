@@ -11,20 +11,13 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
+#include "train/objectives/own_options.h"
 #include "train/objectives/passes.h"
 #include "train/subject/option_rows.h"
 
 namespace burnish::train {
 
 namespace {
-
-models::Option prompt_option(const char* name, const char* help) {
-  return {.name = name, .help = help, .otherwise = std::string(), .elsewhere = ""};
-}
-
-models::Option factor_option(const char* name, const char* help, double otherwise) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 0};
-}
 
 /// Returns the options of single concepts.
 std::vector<models::Option> options_of_one() {
@@ -111,31 +104,31 @@ bool any_direction(const std::vector<ConceptChoice>& concepts) {
 }
 
 std::vector<models::Option> concept_options() {
-  return {prompt_option(kConceptConfig,
-                        "TOML file of several concepts that one adapter learns: a [[concepts]] table each, of options of this task, "
-                        "loss_weight and num_repeats, which begins as the run's options"),
-          prompt_option(kTargetClass,
-                        "prompt under which it is learned: of a slider what it is for, as \"a photo of a person\"; of an erased concept "
-                        "where it is forgotten, which is erase_prompt by itself"),
-          prompt_option(kAnchorClass, "prompt of what is to stay as it is, as \"a photo of a dog\"; none: nothing is held"),
-          factor_option(kAnchorWeight, "factor on how far that is from what it was", 1)};
+  return {text_option(kConceptConfig,
+                      "TOML file of several concepts that one adapter learns: a [[concepts]] table each, of options of this task, "
+                      "loss_weight and num_repeats, which begins as the run's options"),
+          text_option(kTargetClass,
+                      "prompt under which it is learned: of a slider what it is for, as \"a photo of a person\"; of an erased concept "
+                      "where it is forgotten, which is erase_prompt by itself"),
+          text_option(kAnchorClass, "prompt of what is to stay as it is, as \"a photo of a dog\"; none: nothing is held"),
+          number_option(kAnchorWeight, "factor on how far that is from what it was", 1)};
 }
 
 std::vector<models::Option> slider_options() {
-  return {prompt_option(kPositivePrompt, "prompt of the end at strength 1, as \"a photo of a very old person\""),
-          prompt_option(kNegativePrompt, "prompt of the end at strength -1, as \"a photo of a very young person\""),
-          factor_option(kGuidance, "how far each end lies from the middle, in differences of these two", 3)};
+  return {text_option(kPositivePrompt, "prompt of the end at strength 1, as \"a photo of a very old person\""),
+          text_option(kNegativePrompt, "prompt of the end at strength -1, as \"a photo of a very young person\""),
+          number_option(kGuidance, "how far each end lies from the middle, in differences of these two", 3)};
 }
 
 std::vector<models::Option> erasing_options() {
   auto strength =
-      factor_option(kErasing,
+      number_option(kErasing,
                     "how far it is led away from what it made, in differences from no prompt; 0: no further than instead; below "
                     "0 it is led there, and so strengthened",
                     1);
   strength.least = std::nullopt;
-  return {prompt_option(kErasedPrompt, "prompt of what the model is to forget"),
-          prompt_option(kNeutralPrompt, "prompt of what it is to make instead; empty: what it makes of no prompt"), strength};
+  return {text_option(kErasedPrompt, "prompt of what the model is to forget"),
+          text_option(kNeutralPrompt, "prompt of what it is to make instead; empty: what it makes of no prompt"), strength};
 }
 
 std::vector<OwnCondition> concept_conditions() {

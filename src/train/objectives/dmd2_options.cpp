@@ -10,6 +10,7 @@
 #include "base/input_error.h"
 #include "base/limits.h"
 #include "base/number.h"
+#include "train/objectives/own_options.h"
 
 namespace burnish::train {
 
@@ -35,19 +36,6 @@ const char* const kDmd2DiscriminatorRate = "dmd2_discriminator_learning_rate";
 const char* const kDmd2FakeScoreRate = "dmd2_fake_score_learning_rate";
 const char* const kDmd2Guidance = "dmd2_teacher_cfg_scale";
 const char* const kDmd2FakeScoreTrains = "dmd2_fake_score";
-
-models::Option number_option(const char* name, const char* help, double otherwise, std::optional<double> least = 0,
-                             std::optional<double> most = {}) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = least, .most = most};
-}
-
-models::Option count_option(const char* name, const char* help, int64_t otherwise, double most) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 1, .most = most};
-}
-
-models::Option text_option(const char* name, const char* help, const char* otherwise, std::vector<std::string> choices = {}) {
-  return {.name = name, .help = help, .otherwise = std::string(otherwise), .elsewhere = "", .choices = std::move(choices)};
-}
 
 std::vector<models::Option> student_options() {
   return {

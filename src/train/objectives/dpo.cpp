@@ -14,6 +14,7 @@
 #include "base/input_error.h"
 #include "data/archived_files.h"
 #include "train/objectives/objective.h"
+#include "train/objectives/own_options.h"
 #include "train/objectives/reference.h"
 #include "train/objectives/sample_loss.h"
 #include "train/subject/training_units.h"
@@ -87,11 +88,6 @@ class Dpo final : public Objective {
   std::unique_ptr<Objective> visits_;
 };
 
-std::string why_not_above_0(const std::string& name, const models::OptionValue& value) {
-  auto number = std::get<double>(value);
-  return number > 0 ? "" : fmt::format("{} must be above 0, not {}", name, number);
-}
-
 void check_dpo(const RunForObjective& run) {
   if (run.loss_type != "l2") config_error("train", "dpo compares squared errors; take loss_type {} out", run.loss_type);
   if (run.is_weighed)
@@ -124,18 +120,15 @@ pipeline::Unit dpo_unit(double beta) {
 }
 
 const ObjectiveKind& dpo() {
-  static const ObjectiveKind kind{.word = "dpo",
-                                  .columns = {kRejectedImage},
-                                  .pictures = {kRejectedImage},
-                                  .draws_times = true,
-                                  .options = {{.name = kBeta,
-                                               .help = "how closely the model is held to what it was before training",
-                                               .otherwise = DpoOptions().beta,
-                                               .elsewhere = "",
-                                               .why_wrong = why_not_above_0}},
-                                  .check = check_dpo,
-                                  .fingerprint = dpo_fingerprint,
-                                  .make = make_dpo};
+  static const ObjectiveKind kind{
+      .word = "dpo",
+      .columns = {kRejectedImage},
+      .pictures = {kRejectedImage},
+      .draws_times = true,
+      .options = {positive_option(kBeta, "how closely the model is held to what it was before training", DpoOptions().beta)},
+      .check = check_dpo,
+      .fingerprint = dpo_fingerprint,
+      .make = make_dpo};
   return kind;
 }
 

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "data/archived_files.h"
+#include "train/objectives/own_options.h"
 
 namespace burnish::train {
 
@@ -20,23 +21,6 @@ const char *const kMostDecay = "nft_old_decay", *const kDecayRise = "nft_old_dec
 const char* const kReward = "reward";
 
 constexpr double kMostPictures = 4096;
-
-std::string why_not_positive(const std::string& name, const models::OptionValue& value) {
-  const auto number = std::get<double>(value);
-  return number > 0 && std::isfinite(number) ? "" : fmt::format("{} must be above 0, not {}", name, number);
-}
-
-models::Option count_option(const char* name, const char* help, int64_t otherwise, double most) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 1, .most = most};
-}
-
-models::Option positive_option(const char* name, const char* help, double otherwise) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .why_wrong = why_not_positive};
-}
-
-models::Option text_option(const char* name, const char* help) {
-  return {.name = name, .help = help, .otherwise = std::string(), .elsewhere = ""};
-}
 
 std::vector<models::Option> reward_options() {
   return {text_option(kReward,
@@ -100,9 +84,6 @@ double OldPolicyRule::decay(int64_t num_steps) const { return std::min(most_deca
 std::vector<models::Option> nft_options() {
   const NftOptions otherwise;
   const auto& rounds = otherwise.rounds;
-  auto share = [](const char* name, const char* help, double value) {
-    return models::Option{.name = name, .help = help, .otherwise = value, .elsewhere = "", .least = 0, .most = 1};
-  };
   std::vector<models::Option> options{
       text_option(kNftPrompts,
                   "file with a prompt a line, to draw under these and without any pictures; --height and --width say how large"),
@@ -113,16 +94,13 @@ std::vector<models::Option> nft_options() {
                    kMostSamplerSteps),
       positive_option(kBeta, "how far the better and the worse policy lie from the one that drew; below 1 holds the model closer to it",
                       otherwise.beta),
-      {.name = kKlWeight,
-       .help = "factor on the squared distance of predictions from those of the model before training",
-       .otherwise = otherwise.kl_weight,
-       .elsewhere = "",
-       .least = 0},
+      number_option(kKlWeight, "factor on the squared distance of predictions from those of the model before training",
+                    otherwise.kl_weight),
       positive_option(kMostAdvantage, "so many deviations from the mean of its group a picture is wholly good or wholly bad",
                       otherwise.most_advantage),
-      share(kMostDecay, "highest decay of the average of what trains that draws; 0 draws with what trains",
-            otherwise.old_policy.most_decay),
-      share(kDecayRise, "how much that decay grows a step, from 0 on", otherwise.old_policy.rise)};
+      number_option(kMostDecay, "highest decay of the average of what trains that draws; 0 draws with what trains",
+                    otherwise.old_policy.most_decay, 0, 1),
+      number_option(kDecayRise, "how much that decay grows a step, from 0 on", otherwise.old_policy.rise, 0, 1)};
   options.at(3).least = 2;
   for (auto& option : reward_options()) options.push_back(std::move(option));
   return options;

@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/input_error.h"
 #include "data/captions.h"
+#include "train/objectives/own_options.h"
 
 namespace burnish::train {
 
@@ -20,10 +21,6 @@ const char* const kBlankPreservationWeight = "blank_prompt_preservation_multipli
 const char* const kDriftWeight = "drift_loss_weight";
 const char* const kMaskedPriorWeight = "masked_prior_preservation_weight";
 const char* const kOwnWeight = "sft_loss_weight";
-
-models::Option weight_option(const char* name, const char* help, double otherwise) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 0};
-}
 
 }  // namespace
 
@@ -48,17 +45,17 @@ std::vector<models::Option> preservation_options() {
            .help = "word of the class that takes the trigger word's place, as \"woman\"",
            .otherwise = std::string(),
            .elsewhere = ""},
-          weight_option(kClassPreservationWeight, "factor on that term", 1),
+          number_option(kClassPreservationWeight, "factor on that term", 1),
           {.name = kBlankPreservation,
            .help = "hold what the model makes of the empty prompt to what it made of it before training",
            .otherwise = false,
            .elsewhere = ""},
-          weight_option(kBlankPreservationWeight, "factor on that term", 1),
-          weight_option(kDriftWeight, "factor on the distance of each prediction from that of the model before training; 0 is off", 0),
-          weight_option(
+          number_option(kBlankPreservationWeight, "factor on that term", 1),
+          number_option(kDriftWeight, "factor on the distance of each prediction from that of the model before training; 0 is off", 0),
+          number_option(
               kMaskedPriorWeight,
               "of masked_loss: factor on the distance from the model before training, where the mask lets nothing count; 0 is off", 0),
-          weight_option(kOwnWeight, "factor on the samples' own losses beside such terms", 1)};
+          number_option(kOwnWeight, "factor on the samples' own losses beside such terms", 1)};
 }
 
 std::vector<OwnCondition> preservation_conditions() {
