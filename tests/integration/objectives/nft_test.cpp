@@ -142,7 +142,7 @@ TEST_F(Nft, RefusesWhatItCannotHonour) {
   refused(2, with("--reward beauty"), {"choose among likeness, prompt, program"});
   refused(2, with("--reward prompt=much --reward_model x"), {"behind = there must be a number"});
   refused(2, with("--reward program"), {"none is named"});
-  refused(2, with("--reward prompt --reward_model " + quoted(golden_path("likeness/dino"))), {"takes a CLIP too"});
+  refused(2, with("--reward prompt --reward_model " + quoted(fs::path(golden_path("likeness/dino")))), {"takes a CLIP too"});
   refused(2, with("--reward_program true --loss_type huber"), {"take loss_type huber out"});
   refused(2, with("--reward_program true --latents sample"), {"latents sample"});
   refused(2, with("--reward_program true --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv")), {"reward and drift"});
