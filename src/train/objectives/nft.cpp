@@ -127,7 +127,10 @@ void check_nft(const RunForObjective& run) {
 
 std::string nft_fingerprint(const models::OptionValues& own) {
   auto options = nft_options();
-  std::erase_if(options, [](const auto& option) { return option.name == kRewardTimeout || option.name == kNftPrompts; });
+  // A command that failed may be another when the run goes on; which scores count stays as it was.
+  std::erase_if(options, [](const auto& option) {
+    return option.name == kRewardTimeout || option.name == kRewardProgram || option.name == kNftPrompts;
+  });
   return given_options(options, own);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "train/objectives/nft.h"
 #include "train/plan/budget.h"
 
 namespace burnish::train {
@@ -35,7 +36,9 @@ static std::string passes_text(const pipeline::Stage& live) {
     }
     all.push_back(fmt::format("{} {} ({} with gradients)", model, passes, with_gradient));
   }
-  return fmt::format("passes at every step: {}\n", join(all));
+  const bool has_old_policy = std::ranges::any_of(live.units, [](const auto& unit) { return contains(unit.reads, kOldPrediction); });
+  return fmt::format("passes at every step: {}{}\n", join(all),
+                     has_old_policy ? "; and one without gradients as far as predictions, by the policy that draws" : "");
 }
 
 std::string to_text(const SplitPlan& plan) {

@@ -220,6 +220,11 @@ Batch Rehearsal::next_batch(Batch batch, int64_t phase) {
 void Rehearsal::take_step(Trainee& trainee, const Settings& settings, const Objective& objective, const Batch& batch,
                           int64_t batches_per_step, int64_t phase) {
   auto next = [&] { return next_batch(batch, phase); };
+  if (trainee.own) {
+    std::set<std::string> predictions;  // by the policy that draws (train/run/rollouts.cpp)
+    for (const auto& stream : subject_.model->latent_space().streams) predictions.insert(stream.value("prediction"));
+    values_of(trainee, next(), predictions);
+  }
   const auto* tokens = trainee.execution.token_shares.get();
   const auto before = tokens ? tokens->traffic() : nn::TokenShares::Traffic{};
   if (settings.step.memory.updates_in_backward) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/error.h"
 #include "train/run/opened.h"
 #include "train/run/rewards.h"
 #include "train/step/step.h"

@@ -80,14 +80,15 @@ TEST_F(Nft, GoesOnInTheMiddleOfARound) {
   train("whole", "--max_steps 10 " + scored());
   train("resumed", "--max_steps 6 " + scored());
   train("resumed", "--resume --max_steps 10 " + scored());
-  EXPECT_EQ(read_file(at("resumed/step-10.safetensors")), read_file(at("whole/step-10.safetensors")));
+  EXPECT_TRUE(read_file(at("resumed/step-10.safetensors")) == read_file(at("whole/step-10.safetensors")));
 }
 
 TEST_F(Nft, TheScoreRises) {
-  const auto log = train("bright", "--max_steps 96 --learning_rate 1e-2 --nft_pictures_per_prompt 16 " + scored());
-  const auto size = log.size();
-  EXPECT_GT(mean(log, size - 16, size, "reward"), mean(log, 0, 4, "reward") + 0.02);
-  EXPECT_GT(mean(log, size - 16, size, "drift"), 0.01) << "and the log tells how far the model went for it";
+  const auto log =
+      train("bright", "--max_steps 48 " + scored() + "--batch_size 8 --lora_rank 8 --learning_rate 1e-2 --nft_advantage_clip 1 ");
+  EXPECT_GT(mean(log, 32, 48, "reward"), mean(log, 0, 16, "reward") + 0.004);
+  EXPECT_GT(log.back()["drift"].get<double>(), 0.1) << "and the log tells how far the model went for it";
+  EXPECT_EQ(log.front()["drift"].get<double>(), 0);
 }
 
 TEST_F(Nft, JudgesScoreWithoutAProgram) {
@@ -100,9 +101,9 @@ TEST_F(Nft, JudgesScoreWithoutAProgram) {
 }
 
 TEST_F(Nft, AProgramThatFailsLosesNothing) {
-  const auto with = [&](const std::string& program, const std::string& more) {
-    return command("bad", "--lora_rank 2 --batch_size 4 --nft_round_steps 4 --nft_num_inference_steps 1 --reward_timeout 5 " + more +
-                              option("reward_program", program));
+  const auto with = [&](const std::string& program, const std::string& more, const std::string& run = "bad") {
+    return command(run, "--lora_rank 2 --batch_size 4 --nft_round_steps 4 --nft_num_inference_steps 1 --reward_timeout 5 " + more +
+                            option("reward_program", program));
   };
   const auto score = "python3 " + at("score.py").string();
   expect_one_error(run_burnish(with("exit 3", "--max_steps 2 "), "BURNISH_LOG=error"), 3,
@@ -118,9 +119,9 @@ TEST_F(Nft, AProgramThatFailsLosesNothing) {
                    {"everything up to step 4 is saved, go on with --resume"});
   auto resumed = run_burnish(with(score, "--resume --max_steps 8 "));
   EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
-  auto whole = run_burnish(command("good", "--lora_rank 2 --batch_size 4 --nft_round_steps 4 --nft_num_inference_steps 1 --max_steps 8 " +
-                                               option("reward_program", score)));
-  EXPECT_EQ(read_file(at("bad/step-8.safetensors")), read_file(at("good/step-8.safetensors")));
+  auto whole = run_burnish(with(score, "--max_steps 8 ", "good"));
+  EXPECT_EQ(whole.exit_code, 0) << whole.output;
+  EXPECT_TRUE(read_file(at("bad/step-8.safetensors")) == read_file(at("good/step-8.safetensors")));
 }
 
 TEST_F(Nft, PromptsOfAFileNeedNoPictures) {
@@ -155,12 +156,8 @@ TEST_F(Nft, RefusesWhatItCannotHonour) {
           {"learns along flows"});
 }
 
-TEST_F(Nft, ThePlanCountsThePolicyThatDraws) {
-  const auto plan = [&](const std::string& task) {
-    auto told = run_burnish("plan " + golden_model() + golden_data() + "--lora_rank 2 --json " + task);
-    EXPECT_EQ(told.exit_code, 0) << told.output;
-    return nlohmann::json::parse(told.output.substr(told.output.find('{')));
-  };
-  const auto own = plan("--task nft --reward_program true "), plain = plan("");
-  EXPECT_GT(own["memory"].dump(), "") << own.dump(1) << plain.dump(1);
+TEST_F(Nft, ThePlanCountsItsPasses) {
+  auto out = run_burnish("plan --graph --task nft --reward_program true --lora_rank 2 " + golden_model() + golden_data());
+  ASSERT_EQ(out.exit_code, 0) << out.output;
+  EXPECT_THAT(out.output, HasSubstr("dit.body 2 (1 with gradients); and one without gradients"));
 }

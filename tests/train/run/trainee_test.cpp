@@ -70,13 +70,13 @@ TEST_F(LoadTrainee, BeginsAtTheBeginning) {
   EXPECT_EQ(run.trainee.progress.fingerprint, "test");
   EXPECT_EQ(run.trainee.saved_step, -1);
   EXPECT_FALSE(run.trainee.progress.loss_scale.in_use());
-  EXPECT_FALSE(run.trainee.ema || run.trainee.host || run.trainee.ownership);
+  EXPECT_FALSE(run.trainee.ema || run.trainee.execution.host || run.trainee.ownership);
   settings.step.scales_loss = true;
   settings.step.ema_decay = 0.9;
   settings.step.memory.optimizer_in_host = true;
   test::SkeletonRun more(settings);
   EXPECT_TRUE(more.trainee.progress.loss_scale.in_use());
-  EXPECT_TRUE(more.trainee.ema && more.trainee.host);
+  EXPECT_TRUE(more.trainee.ema && more.trainee.execution.host);
 }
 
 TEST_F(LoadTrainee, HasBlocksKeepForBackwardWhatIsAskedFor) {
