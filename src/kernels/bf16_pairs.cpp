@@ -13,6 +13,13 @@ namespace burnish::kernels {
 
 namespace {
 
+// oneDNN reads paired rows on x86 alone.
+#if defined(__x86_64__)
+constexpr bool kReadsPairs = true;
+#else
+constexpr bool kReadsPairs = false;
+#endif
+
 uint32_t word_at(const c10::BFloat16* pair) {
   uint32_t word;
   std::memcpy(&word, pair, sizeof(word));
@@ -37,7 +44,7 @@ void transpose_words(const c10::BFloat16* from, int64_t from_stride, int64_t row
 }  // namespace
 
 bool multiplies_pairs(const at::Tensor& x) {
-  return runs_on_cpu(x) && x.scalar_type() == at::kBFloat16 && product_dtype(x) == at::kBFloat16 &&
+  return kReadsPairs && runs_on_cpu(x) && x.scalar_type() == at::kBFloat16 && product_dtype(x) == at::kBFloat16 &&
          !at::native::cpublas::could_pack(at::kBFloat16);
 }
 
