@@ -105,7 +105,8 @@ TEST_P(EveryFormat, ConvolutionsAndTheirGradientsAreThoseOfTheUnpackedWeight) {
   auto product = kernels::convolution(kernels::Window::cube(2, 3, 2, 1));
   at::manual_seed(3);
   auto x64 = at::randn({2, 450, 5, 4}, at::kDouble), bias64 = at::randn({300}, at::kDouble), dy64 = at::randn({2, 300, 3, 2}, at::kDouble);
-  for (auto [dtype, limit] : {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {
+  // ATen's convolution of bf16 rounds partial sums on aarch64: 0.011 was measured.
+  for (auto [dtype, limit] : {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 1.5e-2}, {at::kHalf, 2e-3}}) {
     auto x = x64.to(dtype, false, /*copy=*/true).requires_grad_(true);
     auto bias = bias64.to(dtype, false, true).requires_grad_(true);
     auto y = source->multiply(product, x, bias);
