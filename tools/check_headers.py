@@ -38,28 +38,27 @@ def flags_of(command):
 
 
 def commands(build):
-    """{folder below src: flags of one of its files}, of what the build compiles."""
+    """{room, as its target is named: flags of one of its files}, of what the build compiles. A companion's files are none of its room's."""
     if not (build / "compile_commands.json").is_file():
         sys.exit(f"{build} is not the folder of a build: ./dev lint --headers makes one, or give one that has compile_commands.json")
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        try:
-            folder = Path(entry["file"]).resolve().relative_to(ROOT / "src").parent
-        except ValueError:  # a joined file lies in the build's folder: it says its room by the target
-            target = next((part for part in entry["file"].split("/") if part.startswith("room_")), None)
-            folder = Path("joined", target.removesuffix(".dir")) if target else None
-        if folder is not None:
-            found.setdefault(folder, flags_of(entry["command"]))
+        room = room_of(entry["command"])
+        if room is not None:
+            found.setdefault(room, flags_of(entry["command"]))
     return found
 
 
+def room_of(command):
+    """The room whose target a file is compiled for; the targets of tests and of companions are none."""
+    target = re.search(r"/room_(\w+)\.dir/", command)
+    return target and target[1]
+
+
 def flags_for(header, found):
-    """Those of its own folder or of a folder around it, else of the room app, which sees everything."""
-    for folder in header.parents:
-        for key in (folder, Path("joined", "room_" + folder.as_posix().replace("/", "_"))):
-            if key in found:
-                return found[key]
-    return found[Path("joined/room_app")] if Path("joined/room_app") in found else found[Path("app")]
+    """Those of its own room, else of the room app, which sees everything."""
+    rooms = (folder.as_posix().replace("/", "_") for folder in header.parents)
+    return next((found[room] for room in rooms if room in found), found["app"])
 
 
 def changed_headers(since):

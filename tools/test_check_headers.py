@@ -2,7 +2,7 @@
 import unittest
 from pathlib import Path
 
-from check_headers import code_of, compile_alone, flags_for, flags_of
+from check_headers import code_of, compile_alone, flags_for, flags_of, room_of
 
 
 class Flags(unittest.TestCase):
@@ -10,10 +10,14 @@ class Flags(unittest.TestCase):
         command = "env A=1 ccache /usr/bin/c++ -DX -Isrc -O2 -Winvalid-pch -include /b/cmake_pch.hxx -include own.h -o a.o -c src/a.cpp"
         self.assertEqual(flags_of(command), ["/usr/bin/c++", "-DX", "-Isrc", "-O2", "-include", "own.h"])
 
-    def test_a_header_is_compiled_as_the_nearest_folder(self):
-        found = {Path("io"): ["io"], Path("train/run"): ["run"], Path("joined/room_data"): ["data"], Path("app"): ["app"]}
+    def test_a_header_is_compiled_as_the_nearest_room(self):
+        found = {"io": ["io"], "train_run": ["run"], "data": ["data"], "app": ["app"]}
         for header, flags in (("train/run/hooks/a.h", "run"), ("io/a.h", "io"), ("data/a.h", "data"), ("nn/a.h", "app")):
             self.assertEqual(flags_for(Path(header), found), [flags], header)
+
+    def test_a_companion_is_no_room(self):
+        self.assertEqual(room_of("c++ -o CMakeFiles/room_train_run.dir/Unity/unity_0_cxx.cxx.o -c u.cxx"), "train_run")
+        self.assertIsNone(room_of("c++ -o CMakeFiles/burnish_clips.dir/data/ffmpeg_clips.cpp.o -c src/data/ffmpeg_clips.cpp"))
 
 
 class Changed(unittest.TestCase):
