@@ -6,7 +6,7 @@
 #include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/families/wan/config.h"
-#include "models/families/wan/waves.h"
+#include "models/blocks/waves.h"
 
 namespace burnish::models::wan {
 
