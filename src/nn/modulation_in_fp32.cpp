@@ -20,7 +20,7 @@ struct AddGated : torch::autograd::Function<AddGated> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
     auto of_y = by_tokens({{grads[0]}, {ctx->get_saved_variables()[0], kShared}}, 1, tokens_of_one_piece(grads[0]),
-                              [](const auto& in) { return (in[0].to(in[1].scalar_type()) * in[1].unsqueeze(1)).to(in[0].scalar_type()); });
+                          [](const auto& in) { return (in[0].to(in[1].scalar_type()) * in[1].unsqueeze(1)).to(in[0].scalar_type()); });
     return {grads[0], at::Tensor(), of_y};
   }
   static at::Tensor in_dtype_of_gate(const Tensors& in) {
@@ -33,10 +33,9 @@ struct AddGated : torch::autograd::Function<AddGated> {
 
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD, double eps) {
   if (x_BLD.scalar_type() == scale_BD.scalar_type()) return kernels::modulated_norm(x_BLD, scale_BD, shift_BD, eps);
-  return by_tokens({{x_BLD}, {scale_BD, kShared}, {shift_BD, kShared}}, 1, tokens_of_one_piece(x_BLD),
-                       [eps](const Tensors& in) {
-                         return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], eps).to(in[0].scalar_type());
-                       });
+  return by_tokens({{x_BLD}, {scale_BD, kShared}, {shift_BD, kShared}}, 1, tokens_of_one_piece(x_BLD), [eps](const Tensors& in) {
+    return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], eps).to(in[0].scalar_type());
+  });
 }
 
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD) {

@@ -30,7 +30,5 @@ TEST(Kandinsky5SampleParity, GuidanceFromTheEmptyPrompt) { expect_drawn("latents
 TEST(Kandinsky5SampleParity, WithLora) { expect_drawn("latents.lora", "--lora " + kAdapter); }
 
 TEST(Kandinsky5ReplayParity, Lora) { expect_trained("lora", "--lora_checkpoint " + kAdapter); }
-TEST(Kandinsky5ReplayParity, LoraCheckpointed) {
-  expect_trained("lora", "--lora_checkpoint " + kAdapter + "--use_gradient_checkpointing");
-}
+TEST(Kandinsky5ReplayParity, LoraCheckpointed) { expect_trained("lora", "--lora_checkpoint " + kAdapter + "--use_gradient_checkpointing"); }
 TEST(Kandinsky5ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }

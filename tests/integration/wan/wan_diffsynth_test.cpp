@@ -3,9 +3,9 @@
 
 #include "diffusion/timestep_sampling.h"
 #include "diffusion/training_grid.h"
-#include "tokenizers/tidy_text.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/wan/wan_experts.h"
+#include "tokenizers/tidy_text.h"
 #include "tokenizers/tokenizer.h"
 
 using namespace burnish;

@@ -87,7 +87,7 @@ TEST(Kandinsky5, APartOfTheBlocksAndWhatFollowsAreTheWhole) {
     const auto conditioning = begin->condition(batch.sigma_B, batch.pooled_BP);
     const auto hidden = begin->forward(batch.inputs(begin->modulate(conditioning)));
     auto rest = batch.inputs(end->modulate(conditioning));
-    rest.text_BTE = {};
+    rest.text_BTE = at::Tensor();
     rest.hidden_BLD = hidden;
     EXPECT_TRUE(at::equal(end->forward(rest), expected)) << first;
   }
@@ -97,7 +97,6 @@ TEST(Kandinsky5, ConfigIsReadFromTensorsAndFromConfigJson) {
   const auto json = config_json();
   for (const auto& config : {kandinsky5::detect(nullptr, shapes()), kandinsky5::detect(&json, {})}) {
     EXPECT_EQ(config.channels, 16);
-    EXPECT_FALSE(config.reads_picture);
     EXPECT_EQ(config.num_text_blocks, 2);
     EXPECT_EQ(config.num_blocks, 3);
     EXPECT_EQ(config.width, 32);
@@ -126,7 +125,12 @@ TEST(Kandinsky5, TransformersOfClipsAreRefused) {
 }
 
 TEST(Kandinsky5, OtherChannelsAreRefused) {
-  auto other = shapes();
+  auto other = shapes(), with_picture = shapes();
+  with_picture["visual_embeddings.in_layer.weight"] = {32, 132};
+  expect_refused(nullptr, with_picture, "as Kandinsky-5.0-I2I-Lite does, which is not trained here");
+  auto json = config_json();
+  json["visual_cond"] = true;
+  expect_refused(&json, {}, "as Kandinsky-5.0-I2I-Lite does, which is not trained here");
   other["visual_embeddings.in_layer.weight"] = {32, 100};
   expect_refused(nullptr, other, "reads 100 numbers of a patch and makes 64");
 }

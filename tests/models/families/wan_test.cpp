@@ -3,11 +3,11 @@
 
 #include "io/json.h"
 #include "models/families/wan/keys.h"
-#include "tokenizers/tidy_text.h"
 #include "models/families/wan/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
+#include "tokenizers/tidy_text.h"
 
 using namespace burnish;
 using namespace burnish::models;

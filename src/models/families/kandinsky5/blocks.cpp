@@ -32,9 +32,7 @@ nn::Compute turned_heads(int64_t num_heads) {
 /// {query [B, L, D], key [B, T, D], weights of their norms} -> {query [B, H, L, E], key [B, H, T, E]}.
 nn::Compute still_heads(int64_t num_heads) {
   return [num_heads](const nn::Tensors& in) {
-    auto still = [&](size_t i) {
-      return at::rms_norm(as_heads(in[i], num_heads), in[i + 2].sizes(), in[i + 2], kHeadEps).transpose(1, 2);
-    };
+    auto still = [&](size_t i) { return at::rms_norm(as_heads(in[i], num_heads), in[i + 2].sizes(), in[i + 2], kHeadEps).transpose(1, 2); };
     return nn::Tensors{still(0), still(1)};
   };
 }

@@ -8,8 +8,7 @@ namespace burnish::models::kandinsky5 {
 
 /// Every architecture number of the transformer. Defaults are those of the published Image Lite.
 struct Config {
-  int64_t channels = 16;             ///< numbers of a latent
-  bool reads_picture = false;        ///< whether latents of a picture and a channel that says so stand behind the noisy ones
+  int64_t channels = 16;  ///< numbers of a latent
   int64_t width = 2560, hidden = 10240;
   int64_t time_width = 512;      ///< width of what all modulation is made of
   int64_t caption_width = 3584;  ///< width of the text encoder's states
@@ -17,14 +16,13 @@ struct Config {
   int64_t num_text_blocks = 2, num_blocks = 50;
   std::vector<int64_t> axes_dims = {32, 48, 48};  ///< of a head, per axis of places: frame, row, column
 
-  /// Counts the channels that come in: noisy latents, and those of a picture with the channel that says where there is one.
-  int64_t in_channels() const { return reads_picture ? 2 * channels + 1 : channels; }
   int64_t head_dim() const;
   int64_t num_heads() const { return width / head_dim(); }
 };
 
 /// Reads the numbers from tensor shapes and, where there is one, the component's config.json, which wins for what shapes cannot tell.
-/// Throws a data Error where the two disagree, or neither is there, and for the transformers of the video models.
+/// Throws a data Error where the two disagree, or neither is there, and for the transformers of the models that make clips or change
+/// pictures.
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
 
 }  // namespace burnish::models::kandinsky5

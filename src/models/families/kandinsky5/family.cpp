@@ -38,9 +38,8 @@ std::string describe_entry(const ModelEntry& entry) {
   const auto [dit, text, clip, vae] = find_sources(one);
   if (!dit.tensors) return "";
   const auto config = read_named(dit, detect);
-  return words_of({{dit, fmt::format("Kandinsky 5 {} Lite transformer ({} blocks of texts and {} of pictures, width {}, {} names)",
-                                     config.reads_picture ? "I2I" : "T2I", config.num_text_blocks, config.num_blocks, config.width,
-                                     dit.names())},
+  return words_of({{dit, fmt::format("Kandinsky 5 T2I Lite transformer ({} blocks of texts and {} of pictures, width {}, {} names)",
+                                     config.num_text_blocks, config.num_blocks, config.width, dit.names())},
                    {text, "Qwen2.5 text encoder"},
                    {clip, "CLIP text encoder"},
                    {vae, "KL autoencoder"}});
@@ -66,16 +65,10 @@ extern const Family kFamily{
     .open = open_as<Kandinsky5Model>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
-    .variants = {{"kandinsky-5.0-t2i-lite-sft",
-                  [] { return named_sizes("kandinsky-5.0-t2i-lite-sft"); },
-                  kT2i,
-                  "kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers",
-                  kDrawn},
-                 {"kandinsky-5.0-t2i-lite-pretrain",
-                  [] { return named_sizes("kandinsky-5.0-t2i-lite-pretrain"); },
-                  kT2i,
-                  "kandinskylab/Kandinsky-5.0-T2I-Lite-pretrain-Diffusers",
-                  kDrawn}},
+    .variants = {{"kandinsky-5.0-t2i-lite-sft", [] { return named_sizes("kandinsky-5.0-t2i-lite-sft"); }, kT2i,
+                  "kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers", kDrawn},
+                 {"kandinsky-5.0-t2i-lite-pretrain", [] { return named_sizes("kandinsky-5.0-t2i-lite-pretrain"); }, kT2i,
+                  "kandinskylab/Kandinsky-5.0-T2I-Lite-pretrain-Diffusers", kDrawn}},
 };
 
 }  // namespace burnish::models::kandinsky5

@@ -13,27 +13,29 @@ namespace {
 const std::string kQwen = "text_encoder", kClip = "text_encoder_2";
 /// Tokens of a text for Qwen2.5-VL as the model was trained, without those that are dropped.
 constexpr int64_t kTextLength = 512;
-constexpr double kShift = 3;
+/// The shift of drawing where no file says it (docs/decisions/0102).
+constexpr double kShift = 5;
 /// The conversation that Qwen2.5-VL reads; the states of what comes before the prompt are dropped (diffusers: pipeline_kandinsky_t2i.py).
 const tokenizers::ChatTemplate kChat{
-    "<|im_start|>system\nYou are a prompt engineer. Describe the image by detailing the color, shape, size, texture, quantity, text, spatial "
+    "<|im_start|>system\nYou are a prompt engineer. Describe the image by detailing the color, shape, size, texture, quantity, text, "
+    "spatial "
     "relationships of the objects and background:<|im_end|>\n<|im_start|>user\n",
     "<|im_end|>"};
 
-/// Throws a data Error for a folder of a pipeline that makes clips.
-void refuse_clips(const ModelFiles& files) {
+/// Throws a data Error for a folder of another pipeline of the makers'.
+void refuse_others(const ModelFiles& files) {
   const auto name = pipeline_class(files);
-  if (name == "Kandinsky5T2VPipeline" || name == "Kandinsky5I2VPipeline")
+  if (name == "Kandinsky5T2VPipeline" || name == "Kandinsky5I2VPipeline" || name == "Kandinsky5I2IPipeline")
     data_error("models",
-               "model_index.json names {}, and Kandinsky 5's video models are not trained here; an Image Lite was expected: take "
-               "Kandinsky-5.0-T2I-Lite or -I2I-Lite",
+               "model_index.json names {}, and of Kandinsky 5 the models that make clips or change pictures are not trained here; "
+               "Kandinsky-5.0-T2I-Lite was expected: take that",
                name);
 }
 
 }  // namespace
 
 Kandinsky5Model::Kandinsky5Model(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
-  refuse_clips(files_);
+  refuse_others(files_);
   const auto sources = find_sources(files_);
   const auto& [dit, text, clip, vae] = sources;
   if (dit.entry) config_ = read_named(dit, detect);
@@ -49,24 +51,22 @@ Kandinsky5Model::Kandinsky5Model(const ModelFiles& files, const ModelOptions& op
   fill_names();
   auto sampling = flow_config(files_, {.shift = kShift, .use_dynamic_shifting = false});
   sampling.ends_at_least = true;
-  process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = kShift, .last = 0});
+  process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.last = 0});
 }
 
 // diffusers, SimpleTuner and ComfyUI have our paths, musubi-tuner ours with underscores.
 void Kandinsky5Model::add_transformer(const Source& source) {
-  auto recipe = denoiser_.recipe(source, config_,
-                                 {.stacks = {{"text_transformer_blocks.", config_.num_text_blocks},
-                                             {"visual_transformer_blocks.", config_.num_blocks}},
-                                  .behind = {"out_layer"}});
-  add(recipe, {.layers = {.weights = "",
-                          .diffusers = "transformer.",
-                          .kohya = "lora_unet_",
-                          .diffusers_alpha = false,
-                          .comfyui = "diffusion_model."},
-               .lora_targets = "to_query,to_key,to_value,attention.out_layer,feed_forward.in_layer,feed_forward.out_layer",
-               .high_precision = {"visual_embeddings.in_layer", "(pooled_)?text_embeddings.in_layer", "time_embeddings\\..*",
-                                  ".*modulation\\.out_layer", "out_layer\\.out_layer"},
-               .single_file = {"model.diffusion_model.", {}}});
+  auto recipe = denoiser_.recipe(
+      source, config_,
+      {.stacks = {{"text_transformer_blocks.", config_.num_text_blocks}, {"visual_transformer_blocks.", config_.num_blocks}},
+       .behind = {"out_layer"}});
+  add(recipe,
+      {.layers =
+           {.weights = "", .diffusers = "transformer.", .kohya = "lora_unet_", .diffusers_alpha = false, .comfyui = "diffusion_model."},
+       .lora_targets = "to_query,to_key,to_value,attention.out_layer,feed_forward.in_layer,feed_forward.out_layer",
+       .high_precision = {"visual_embeddings.in_layer", "(pooled_)?text_embeddings.in_layer", "time_embeddings\\..*",
+                          ".*modulation\\.out_layer", "out_layer\\.out_layer"},
+       .single_file = {"model.diffusion_model.", {}}});
 }
 
 void Kandinsky5Model::add_encoders(const Sources& sources) {
@@ -76,8 +76,7 @@ void Kandinsky5Model::add_encoders(const Sources& sources) {
                     .num_read = qwen_.num_layers,
                     .load = tokenizers::load_qwen_tidying};
   add(qwen_part(sources.text_encoder, qwen_, use, files_, options_));
-  const TextUse clip_use{
-      .name = kClip, .tokenizer = "tokenizer_2", .kohya = "lora_te2_", .comfyui = "text_encoders.clip_l.transformer."};
+  const TextUse clip_use{.name = kClip, .tokenizer = "tokenizer_2", .kohya = "lora_te2_", .comfyui = "text_encoders.clip_l.transformer."};
   auto clip = clip_part(sources.text_encoder_2, clip_, clip_use, files_, options_);
   clip.recipe.tokenizer->load = [](const auto& folder) { return tokenizers::tidying(tokenizers::load_clip(folder)); };
   clip.names.not_run = {"text_projection"};
@@ -86,7 +85,7 @@ void Kandinsky5Model::add_encoders(const Sources& sources) {
 
 void Kandinsky5Model::fill_names() {
   names_.family = "kandinsky5";
-  names_.variant = config_.reads_picture ? "Kandinsky 5 I2I Lite" : "Kandinsky 5 T2I Lite";
+  names_.variant = "Kandinsky 5 T2I Lite";
   names_.file_words = {names_.variant, "https://github.com/kandinskylab/kandinsky-5", "kandinsky5"};
   names_.tokens = TokenNames{.width = config_.width};
   names_.experts = {{"dit"}};

@@ -75,7 +75,7 @@ struct Transformer::Modulation {
 struct Transformer::Body {
   struct Start {
     Start(const Config& c, const at::TensorOptions& o)
-        : text_in(c.caption_width, c.width, o), picture_in(kPatch * kPatch * c.in_channels(), c.width, o) {}
+        : text_in(c.caption_width, c.width, o), picture_in(kPatch * kPatch * c.channels, c.width, o) {}
     TextEmbedder text_in;
     nn::Linear picture_in;
   };
@@ -146,7 +146,8 @@ void Transformer::own_modulation() {
   const auto held = blocks_of(config_, part_);
   auto layer = modulation_->of_blocks.begin();
   for (int64_t i = 0; i < held.num_of_text; ++i) own(text_path(held.first_of_text + i) + ".text_modulation.out_layer", **layer++);
-  for (int64_t i = 0; i < held.num_of_picture; ++i) own(picture_path(held.first_of_picture + i) + ".visual_modulation.out_layer", **layer++);
+  for (int64_t i = 0; i < held.num_of_picture; ++i)
+    own(picture_path(held.first_of_picture + i) + ".visual_modulation.out_layer", **layer++);
   if (held.ends) own("out_layer.modulation.out_layer", **layer);
 }
 
@@ -179,8 +180,7 @@ at::Tensor Transformer::modulate(const at::Tensor& conditioning_BS) const {
 /// Returns the tokens with which the held blocks begin, all of them.
 Transformer::Tokens Transformer::first_tokens(const Inputs& in, int64_t num_picture) const {
   if (const auto* start = body_->start.get()) {
-    const auto latents = in.picture_BCHW.defined() ? at::cat({in.noisy_BCHW, in.picture_BCHW}, 1) : in.noisy_BCHW;
-    return {start->text_in.forward(in.text_BTE), start->picture_in.forward(to_tokens(latents).to(in.text_BTE.scalar_type()))};
+    return {start->text_in.forward(in.text_BTE), start->picture_in.forward(to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()))};
   }
   const auto num_text = in.hidden_BLD.size(1) - num_picture;
   return {in.hidden_BLD.narrow(1, 0, num_text).contiguous(), in.hidden_BLD.narrow(1, num_text, num_picture).contiguous()};

@@ -6,8 +6,8 @@
 
 namespace burnish::models::kandinsky5 {
 
-// Shape letters: B batch, I picture tokens, T text tokens, L = T + I, E caption width, D width, P pooled width, S width of what modulates, M
-// modulation values.
+// Shape letters: B batch, I picture tokens, T text tokens, L = T + I, E caption width, D width, P pooled width, S width of what modulates,
+// M modulation values.
 
 /// The transformer of Kandinsky 5 Image Lite (arXiv 2511.14993; parameter names are those of diffusers' Kandinsky5Transformer3DModel): some
 /// blocks of the text, then blocks of the picture, which attend to the text. What is made of the time is computed in fp32, and so is what
@@ -25,8 +25,6 @@ class Transformer : public nn::Module, public nn::SharesTokens {
 
   struct Inputs {
     at::Tensor noisy_BCHW;
-    /// Latents of a picture that is changed and a channel of ones [B, C + 1, H, W], zeros where there is none; for configs that read one.
-    at::Tensor picture_BCHW{};
     at::Tensor text_BTE;       ///< the text encoder's states
     at::Tensor mask_BT;        ///< 1 on tokens, 0 on padding
     at::Tensor modulation_BM;  ///< the result of `modulate`

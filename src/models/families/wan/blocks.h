@@ -90,7 +90,7 @@ class DrivenBlock : public Block {
 /// undefined where nothing is.
 using Hints = std::function<std::function<at::Tensor(int64_t block, const at::Tensor& tokens_BLD)>(const nn::Tensors& inputs)>;
 
-/// What norms of a token add to its variance.
+/// Is what norms of a token add to its variance.
 inline constexpr double kTokenEps = 1e-6;
 
 }  // namespace burnish::models::wan

@@ -21,7 +21,6 @@
 #include "models/families/wan/driving.h"
 #include "models/families/wan/keys.h"
 #include "models/families/wan/motion_units.h"
-#include "tokenizers/tidy_text.h"
 #include "models/families/wan/scail_units.h"
 #include "models/families/wan/speech_units.h"
 #include "models/families/wan/vace_units.h"
@@ -29,6 +28,7 @@
 #include "models/parts/shared_units.h"
 #include "models/parts/vocabulary.h"
 #include "tokenizers/t5.h"
+#include "tokenizers/tidy_text.h"
 
 namespace burnish::models::wan {
 

@@ -12,8 +12,8 @@
 
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "models/blocks/padding_row.h"
-#include "models/families/wan/camera.h"
 #include "models/blocks/waves.h"
+#include "models/families/wan/camera.h"
 #include "nn/modulation_in_fp32.h"
 #include "nn/recomputed_values.h"
 
