@@ -39,7 +39,8 @@ transformer_kandinsky.torch = WithoutRounding("torch")
 
 class Kandinsky5(family.Family):
     OUT = family.HERE / "kandinsky5_pipeline"
-    TARGETS = ["to_query", "to_key", "to_value", "attention.out_layer", "feed_forward.in_layer", "feed_forward.out_layer", "modulation.out_layer"]
+    TARGETS = ["to_query", "to_key", "to_value", "self_attention.out_layer", "cross_attention.out_layer", "feed_forward.in_layer", "feed_forward.out_layer", "text_modulation.out_layer",
+               "visual_modulation.out_layer"]
     PIPELINE, VISUAL_COND = Kandinsky5T2IPipeline, False
 
     def parts(self):

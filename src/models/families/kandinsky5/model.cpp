@@ -63,7 +63,8 @@ void Kandinsky5Model::add_transformer(const Source& source) {
   add(recipe,
       {.layers =
            {.weights = "", .diffusers = "transformer.", .kohya = "lora_unet_", .diffusers_alpha = false, .comfyui = "diffusion_model."},
-       .lora_targets = "to_query,to_key,to_value,attention.out_layer,feed_forward.in_layer,feed_forward.out_layer",
+       .lora_targets = "to_query,to_key,to_value,self_attention.out_layer,cross_attention.out_layer,feed_forward.in_layer,"
+                       "feed_forward.out_layer",
        .high_precision = {"visual_embeddings.in_layer", "(pooled_)?text_embeddings.in_layer", "time_embeddings\\..*",
                           ".*modulation\\.out_layer", "out_layer\\.out_layer"},
        .single_file = {"model.diffusion_model.", {}}});
