@@ -248,10 +248,10 @@ function(burnish_rows)
   target_sources(room_foreign PRIVATE ${CMAKE_BINARY_DIR}/foreign/row_files.cpp)
 endfunction()
 
-# The rules by which Wan's captions are mended, which stand in a file that a script writes (tests/golden/make_wan_prompts.py).
+# The rules by which captions are mended, which stand in a file that a script writes (tests/golden/make_wan_prompts.py).
 function(burnish_text_rules)
-  set(folder models/families/wan)
+  set(folder tokenizers)
   burnish_read(text_rules ${folder}/mended_text.rules)
   configure_file(${CMAKE_SOURCE_DIR}/src/${folder}/text_rules_file.cpp.in ${CMAKE_BINARY_DIR}/${folder}/text_rules_file.cpp @ONLY)
-  target_sources(room_models_families PRIVATE ${CMAKE_BINARY_DIR}/${folder}/text_rules_file.cpp)
+  target_sources(room_tokenizers PRIVATE ${CMAKE_BINARY_DIR}/${folder}/text_rules_file.cpp)
 endfunction()

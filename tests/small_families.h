@@ -35,7 +35,9 @@ struct SmallFamily {
   std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
   bool has(const std::string& part) const { return std::ranges::count(parts, part) > 0; }
   /// The names of two layers of every attention.
-  std::string query_and_value() const { return name == "moss_image" ? "proj.q,proj.v" : "to_q,to_v"; }
+  std::string query_and_value() const {
+    return name == "moss_image" ? "proj.q,proj.v" : name == "kandinsky5" ? "to_query,to_value" : "to_q,to_v";
+  }
   bool is_transformer() const { return parts[0] == "transformer"; }
 
   /// Tokenizers that are not in its folder; assets/tiny-flux has them.
@@ -90,6 +92,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "longcat_image"},
+      {.name = "kandinsky5", .parts = {"transformer", "text_encoder", "text_encoder_2", "vae"}, .keeps_time_in_fp32 = true},
       {.name = "sd3", .parts = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3", "vae"}},
       {.name = "qwen_image"},
       {.name = "qwen_layered", .rows = {"qwen_layered_pipeline/layers/metadata.json"}},

@@ -35,6 +35,7 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"z_image", kAttention},
                                                            {"krea2", kAttention},
                                                            {"longcat_image", kAttention},
+                                                           {"kandinsky5-image", "to_key,to_query,to_value"},
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
                                                            {"wan", kAttention},
@@ -75,7 +76,9 @@ void model_rows(Table& table) {
   table << kind_row("model_family", known);
   table << rewritten("pretrained_vae_model_name_or_path", "model", only(has_unet, same_value));
   table << rewritten("model_family", "max_sequence_length", [](const Value&, const Settings& all) {
-    return family(all) == "sd3" && !all.has("tokenizer_max_length") ? carried(154) : left_out("");
+    if (all.has("tokenizer_max_length")) return left_out("");
+    if (family(all) == "sd3") return carried(154);
+    return family(all) == "kandinsky5-image" ? carried(256) : left_out("");
   });
   table << rewritten("model_flavour", "", published_model).otherwise("");
   table << rewritten("model_flavour", "experts", expert_of_flavour) << rewritten("model_flavour", "extra_inputs", frames_of_flavour);

@@ -136,6 +136,16 @@ TEST_F(SimpleTuner, KindsThatAreFlux1WithOtherTextsTrain) {
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("name the model of this flavour with --model")));
 }
 
+TEST_F(SimpleTuner, KandinskyHasLayersAndALengthOfItsOwn) {
+  auto done = with({{"model_family", "kandinsky5-image"}, {"model_flavour", "t2i-lite-sft"}});
+  EXPECT_EQ(done.value("lora_target_modules"), "to_key,to_query,to_value");
+  EXPECT_EQ(done.value("max_sequence_length"), 256);
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("not trained here"))));
+  EXPECT_EQ(with({{"model_family", "kandinsky5-image"}, {"tokenizer_max_length", 128}}).value("max_sequence_length"), 128);
+  EXPECT_THAT(with({{"model_family", "kandinsky5-video"}}).said.not_carried,
+              Contains(HasSubstr("model_family = kandinsky5-video: this kind is not trained here")));
+}
+
 TEST_F(SimpleTuner, DatasetsAreAListBesideIt) {
   write_datasets(Value::array({{{"id", "cats"},
                                 {"type", "local"},

@@ -1,6 +1,6 @@
 """Captions as Wan tidies them (Wan-Video: wan/modules/tokenizers.py), by ftfy and Python's html; and the rules that they go by.
 
-Writes wan_prompts.json beside itself, and src/models/families/wan/mended_text.rules, which the program reads: characters, bytes and names,
+Writes wan_prompts.json beside itself, and src/tokenizers/mended_text.rules, which the program reads: characters, bytes and names,
 as ftfy's tables and regular expressions and HTML's list have them, each version with rules of its own.
 """
 import html
@@ -21,7 +21,7 @@ except ImportError:  # before Python 3.11
     import sre_parse as parser
 
 HERE = Path(__file__).resolve().parent
-RULES = HERE.parents[1] / "src/models/families/wan/mended_text.rules"
+RULES = HERE.parents[1] / "src/tokenizers/mended_text.rules"
 
 
 def ranges_text(codes):
@@ -147,7 +147,7 @@ def write_rules():
     lines.append("unreferred " + ranges_text(_invalid_codepoints))
     table = [f"class {name} {text}" for text, name in classes.names.items()]
     head = [f"# What text is that was decoded wrongly, and what it was: rules of ftfy {version('ftfy')} (Copyright Robyn Speer, Apache License 2.0) and names of",
-            "# HTML 5. tests/golden/make_wan_prompts.py writes this file; src/models/families/wan/mended_text.cpp says what its lines mean."]
+            "# HTML 5. tests/golden/make_wan_prompts.py writes this file; src/tokenizers/mended_text.cpp says what its lines mean."]
     RULES.write_text("\n".join(head + table + lines) + "\n")
 
 

@@ -268,14 +268,23 @@ Option tile_option() {
           .about = Option::About::tile_size};
 }
 
+/// Puts words into the keys of caches for how latents are made that the autoencoder's weights do not tell.
+static void say_in_keys(AutoencoderPart& part, const std::string& words) {
+  part.recipe.settings = [words, of_tiles = part.recipe.settings](const std::string& name) {
+    return words + (of_tiles ? ", " + of_tiles(name) : "");
+  };
+}
+
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use) {
   vae::KlConfig config{.latent_channels = use.channels};
   if (source.entry)
     config = naming(source.entry->label, [&] { return vae::kl_config(source.entry->config, source.shapes(), use.latents); });
+  if (!use.shifts) config.shift_factor = 0;
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::AutoencoderKL>("KL autoencoder", source, config, config.latent_channels, config.tile_size);
   part.names.folder_file = {"", vae::diffusers_kl_keys()};
   part.names.single_file = {use.single_prefix, vae::original_kl_keys(config.block_out_channels.size())};
+  if (!use.shifts) say_in_keys(part, "latents without a shift");
   return part;
 }
 
@@ -289,10 +298,7 @@ AutoencoderPart patch_part(const Source& source, const ModelOptions& options, co
   part.names.folder_file = {"", vae::diffusers_kl_keys()};
   part.names.single_file = {"vae.", vae::original_kl_keys(config.kl.block_out_channels.size(), /*beside=*/false)};
   part.names.without_gradient.emplace_back("bn");
-  if (!order.by_pixel) return part;
-  part.recipe.settings = [of_tiles = part.recipe.settings](const std::string& name) {
-    return "patches by pixel" + (of_tiles ? ", " + of_tiles(name) : "");
-  };
+  if (order.by_pixel) say_in_keys(part, "patches by pixel");
   return part;
 }
 

@@ -108,6 +108,7 @@ struct KlUse {
   int64_t channels = 16;               ///< numbers of its latents, where the files hold none
   vae::KlLatents latents = {};         ///< what is said of them, where no config.json says it
   std::string single_prefix = "vae.";  ///< what stands before its tensors in single files
+  bool shifts = true;                  ///< whether what is said of a shift counts; without it latents are scaled alone
 };
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use = {});
 /// Makes a KL autoencoder of latents in patches, in FLUX.2's order or another.

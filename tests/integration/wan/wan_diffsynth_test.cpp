@@ -3,9 +3,9 @@
 
 #include "diffusion/timestep_sampling.h"
 #include "diffusion/training_grid.h"
-#include "models/families/wan/prompt.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/wan/wan_experts.h"
+#include "tokenizers/tidy_text.h"
 #include "tokenizers/tokenizer.h"
 
 using namespace burnish;
@@ -68,7 +68,7 @@ TEST(WanDiffSynth, PromptsAreCleanedAndCutAlike) {
   const auto golden = theirs();
   ASSERT_EQ(golden["prompts"].size(), 4);
   for (const auto& prompt : golden["prompts"]) {
-    auto clean = models::wan::tidy_prompt(prompt["text"].get<std::string>());
+    auto clean = tokenizers::tidy_text(prompt["text"].get<std::string>());
     EXPECT_EQ(composed(clean), composed(prompt["clean"].get<std::string>()));
     auto ids = tokenizer->encode(clean);
     EXPECT_EQ(std::vector<int64_t>(ids.begin(), ids.end()), prompt["ids"].get<std::vector<int64_t>>()) << clean;

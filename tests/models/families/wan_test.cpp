@@ -3,11 +3,11 @@
 
 #include "io/json.h"
 #include "models/families/wan/keys.h"
-#include "models/families/wan/prompt.h"
 #include "models/families/wan/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
+#include "tokenizers/tidy_text.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -155,17 +155,17 @@ TEST(Wan, OriginalNamesAreOurs) {
 }
 
 TEST(Wan, PromptsAreTidiedAsTheOriginalDoes) {
-  EXPECT_EQ(wan::tidy_prompt("  a   red\n\tapple "), "a red apple");
-  EXPECT_EQ(wan::tidy_prompt("it\u2019s \u201cgood\u201d"), "it's \"good\"");
-  EXPECT_EQ(wan::tidy_prompt("Tom &amp;amp; Jerry &lt;3 &#65;&#x42; &nosuch; R&D"), "Tom & Jerry <3 AB &nosuch; R&D");
-  EXPECT_EQ(wan::tidy_prompt("a\u0007b\ufeff"), "ab");
-  EXPECT_EQ(wan::tidy_prompt("\x1b[1;31mred\x1b[0m \x1b[31"), "red [31");
-  EXPECT_EQ(wan::tidy_prompt(""), "");
+  EXPECT_EQ(tokenizers::tidy_text("  a   red\n\tapple "), "a red apple");
+  EXPECT_EQ(tokenizers::tidy_text("it\u2019s \u201cgood\u201d"), "it's \"good\"");
+  EXPECT_EQ(tokenizers::tidy_text("Tom &amp;amp; Jerry &lt;3 &#65;&#x42; &nosuch; R&D"), "Tom & Jerry <3 AB &nosuch; R&D");
+  EXPECT_EQ(tokenizers::tidy_text("a\u0007b\ufeff"), "ab");
+  EXPECT_EQ(tokenizers::tidy_text("\x1b[1;31mred\x1b[0m \x1b[31"), "red [31");
+  EXPECT_EQ(tokenizers::tidy_text(""), "");
 }
 
 TEST(Wan, PromptsAreMendedAsFtfyAndPythonDo) {
   const auto golden = nlohmann::json::parse(test::content(test::golden_path("wan_prompts.json")));
   ASSERT_GT(golden.at("prompts").size(), 800u);
   for (const auto& pair : golden.at("prompts"))
-    EXPECT_EQ(wan::tidy_prompt(pair[0].get<std::string>()), pair[1].get<std::string>()) << pair[0].dump(-1, ' ', true);
+    EXPECT_EQ(tokenizers::tidy_text(pair[0].get<std::string>()), pair[1].get<std::string>()) << pair[0].dump(-1, ' ', true);
 }

@@ -5,30 +5,26 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/stack.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
-#include "kernels/gated_residual/gated_residual.h"
-#include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
 #include "nn/by_tokens.h"
+#include "nn/modulation_in_fp32.h"
 
 namespace burnish::models::wan {
 
 namespace {
 
-constexpr double kEps = 1e-6;
-
 /// A key [B, L, D], its norm's weight and the turns of its places -> [B, H, L, E], ready for attention. The norm is of all heads together.
 at::Tensor key_of(int64_t num_heads, const at::Tensor& x_BLD, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
   auto heads = [num_heads](const at::Tensor& x) { return x.unflatten(-1, {num_heads, -1}); };
   if (kernels::qk_norm_rope_is_one_pass(heads(x_BLD), heads(weight), cos, sin))
-    return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kEps);
+    return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kTokenEps);
   return nn::by_tokens(
       {{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, nn::tokens_of_one_piece(x_BLD),
-      [heads](const nn::Tensors& some) { return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kEps); });
+      [heads](const nn::Tensors& some) { return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kTokenEps); });
 }
 
 /// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
@@ -64,46 +60,14 @@ at::Tensor by_frames(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 /// Runs of tokens one behind the other, each modulated by a row of its own: {x, scale, shift} of each.
 nn::Tensors normed_runs(const nn::Tensors& in) {
   nn::Tensors runs;
-  for (size_t i = 0; i < in.size(); i += 3) runs.push_back(modulated(in[i], in[i + 1], in[i + 2]));
+  for (size_t i = 0; i < in.size(); i += 3) runs.push_back(nn::modulated(in[i], in[i + 1], in[i + 2], kTokenEps));
   return {runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
 }
 
-/// x + gate · y in the gate's dtype, for a gate that needs no gradient: backward reads neither x nor y.
-struct AddGated : torch::autograd::Function<AddGated> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gate, const at::Tensor& y) {
-    ctx->save_for_backward({gate});
-    const at::NoGradGuard no_grad;
-    return nn::by_tokens({{x}, {gate, nn::kShared}, {y}}, 1, nn::tokens_of_one_piece(x), in_dtype_of_gate);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto of_y = nn::by_tokens({{grads[0]}, {ctx->get_saved_variables()[0], nn::kShared}}, 1, nn::tokens_of_one_piece(grads[0]),
-                              [](const auto& in) { return (in[0].to(in[1].scalar_type()) * in[1].unsqueeze(1)).to(in[0].scalar_type()); });
-    return {grads[0], at::Tensor(), of_y};
-  }
-  static at::Tensor in_dtype_of_gate(const nn::Tensors& in) {
-    auto dtype = in[1].scalar_type();
-    return kernels::gated_residual(in[0].to(dtype), in[1], in[2].to(dtype)).to(in[0].scalar_type());
-  }
-};
-
 }  // namespace
 
-at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD) {
-  if (x_BLD.scalar_type() == scale_BD.scalar_type()) return kernels::modulated_norm(x_BLD, scale_BD, shift_BD, kEps);
-  return nn::by_tokens({{x_BLD}, {scale_BD, nn::kShared}, {shift_BD, nn::kShared}}, 1, nn::tokens_of_one_piece(x_BLD),
-                       [](const nn::Tensors& in) {
-                         return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], kEps).to(in[0].scalar_type());
-                       });
-}
-
-at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD) {
-  if (x_BLD.scalar_type() == gate_BD.scalar_type()) return kernels::gated_residual(x_BLD, gate_BD, y_BLD);
-  if (!gate_BD.requires_grad()) return AddGated::apply(x_BLD, gate_BD, y_BLD);
-  return nn::by_tokens({{x_BLD}, {gate_BD, nn::kShared}, {y_BLD}}, 1, nn::tokens_of_one_piece(x_BLD), AddGated::in_dtype_of_gate);
-}
-
 Attention::ForImage::ForImage(int64_t width, const at::TensorOptions& options)
-    : k(width, width, options), v(width, width, options), norm_k(width, kEps, options) {}
+    : k(width, width, options), v(width, width, options), norm_k(width, kTokenEps, options) {}
 
 Attention::Attention(const Config& c, bool image, const at::TensorOptions& options)
     : SharesTokens(c.num_heads),
@@ -112,8 +76,8 @@ Attention::Attention(const Config& c, bool image, const at::TensorOptions& optio
       k_(c.width(), c.width(), options),
       v_(c.width(), c.width(), options),
       out_(c.width(), c.width(), options),
-      norm_q_(c.width(), kEps, options),
-      norm_k_(c.width(), kEps, options) {
+      norm_q_(c.width(), kTokenEps, options),
+      norm_k_(c.width(), kTokenEps, options) {
   own("to_q", q_);
   own("to_k", k_);
   own("to_v", v_);
@@ -166,7 +130,7 @@ at::Tensor Attention::to_others(const at::Tensor& x_BLD, const at::Tensor& text_
                                 const at::Tensor& image_BND) const {
   auto heads = [&](const at::Tensor& x) { return nn::split_heads(x, num_heads_); };
   auto query = heads(nn::by_tokens({{q_.forward(x_BLD)}, {norm_q_.weight, nn::kShared}}, 1, nn::tokens_of_one_piece(x_BLD),
-                                   [](const nn::Tensors& in) { return at::rms_norm(in[0], in[1].sizes(), in[1], kEps); }));
+                                   [](const nn::Tensors& in) { return at::rms_norm(in[0], in[1].sizes(), in[1], kTokenEps); }));
   auto of_text = nn::forward_all({&k_, &v_}, text_BTD);
   auto attended = nn::attention(query, heads(norm_k_.forward(of_text[0])), heads(of_text[1]), bias);
   if (image_) {
@@ -181,7 +145,7 @@ Block::Block(const Config& c, const at::TensorOptions& options)
       table_(at::empty({1, kModulations, c.width()}, options.dtype(at::kFloat))),
       attn1_(c, false, options),
       attn2_(c, c.image_width > 0, options),
-      norm2_(c.width(), kEps, options),
+      norm2_(c.width(), kTokenEps, options),
       ffn_({.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.hidden}, options) {
   own("scale_shift_table", table_);
   own("attn1", attn1_);
@@ -217,7 +181,7 @@ nn::Tensors Block::body_with(const nn::Tensors& in, const std::function<at::Tens
     return run == 0 ? y.narrow(1, 0, runs[0].size(1)) : y.narrow(1, runs[0].size(1), runs[1].size(1));
   };
   auto add = [&](size_t gate, const at::Tensor& y) {
-    for (size_t i = 0; i < runs.size(); ++i) runs[i] = gated(runs[i], row(gate, i), part_of(y, i));
+    for (size_t i = 0; i < runs.size(); ++i) runs[i] = nn::gated(runs[i], row(gate, i), part_of(y, i));
   };
 
   add(2, attend(in_norms(0, 1)));

@@ -90,8 +90,7 @@ class DrivenBlock : public Block {
 /// undefined where nothing is.
 using Hints = std::function<std::function<at::Tensor(int64_t block, const at::Tensor& tokens_BLD)>(const nn::Tensors& inputs)>;
 
-/// LN(x) · (1 + scale) + shift and x + gate · y, with a modulation in fp32 whatever x is in (official: wan/modules/model.py).
-at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD);
-at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD);
+/// Is what norms of a token add to its variance.
+inline constexpr double kTokenEps = 1e-6;
 
 }  // namespace burnish::models::wan

@@ -21,7 +21,6 @@
 #include "models/families/wan/driving.h"
 #include "models/families/wan/keys.h"
 #include "models/families/wan/motion_units.h"
-#include "models/families/wan/prompt.h"
 #include "models/families/wan/scail_units.h"
 #include "models/families/wan/speech_units.h"
 #include "models/families/wan/vace_units.h"
@@ -29,6 +28,7 @@
 #include "models/parts/shared_units.h"
 #include "models/parts/vocabulary.h"
 #include "tokenizers/t5.h"
+#include "tokenizers/tidy_text.h"
 
 namespace burnish::models::wan {
 
@@ -234,7 +234,7 @@ void WanModel::fill_names(const Found& found) {
 void WanModel::write_text(pipeline::Scope& scope, const std::string& text, const std::string& name) {
   scope.uses(kText);
   const auto limit = token_limit(components_, kText);
-  auto encoded = components_.tokenizer(kText).encode_padded(tidy_prompt(text), limit);
+  auto encoded = components_.tokenizer(kText).encode_padded(tokenizers::tidy_text(text), limit);
   bool is_named = components_.source(kText).entry->is_sizes;  // of which no text is known; it may be as long as any
   if (!is_named) encoded.ids.resize(static_cast<size_t>(encoded.num_tokens));
   auto states = loaded<text::T5Encoder>(kText).forward(as_batch(encoded.ids, options_.device));

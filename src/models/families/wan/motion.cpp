@@ -5,8 +5,8 @@
 
 #include "base/input_error.h"
 #include "io/model_values.h"
+#include "models/blocks/waves.h"
 #include "models/families/wan/config.h"
-#include "models/families/wan/waves.h"
 
 namespace burnish::models::wan {
 

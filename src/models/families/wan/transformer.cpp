@@ -12,8 +12,9 @@
 
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "models/blocks/padding_row.h"
+#include "models/blocks/waves.h"
 #include "models/families/wan/camera.h"
-#include "models/families/wan/waves.h"
+#include "nn/modulation_in_fp32.h"
 #include "nn/recomputed_values.h"
 
 namespace burnish::models::wan {
@@ -264,7 +265,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto last = b.table.flatten(1).unsqueeze(1) + modulation.narrow(-1, of_blocks, width).repeat({1, 1, 2});
   auto predicted = [&](const at::Tensor& x, int64_t row, size_t run) {
     auto m = last.select(1, row).chunk(2, -1);  // shift, scale
-    return streams.joined(run, b.out.forward(modulated(x, m[1], m[0])));
+    return streams.joined(run, b.out.forward(nn::modulated(x, m[1], m[0], kTokenEps)));
   };
   auto all = predicted(inputs.front(), 0, noisy_run);
   if (has_given) all = at::cat({predicted(inputs.back(), 1, 0), all}, 1);

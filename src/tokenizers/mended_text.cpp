@@ -1,4 +1,4 @@
-#include "models/families/wan/mended_text.h"
+#include "tokenizers/mended_text.h"
 
 #include <utf8proc.h>
 
@@ -7,11 +7,11 @@
 #include <memory>
 #include <optional>
 
-#include "models/families/wan/html_text.h"
-#include "models/families/wan/text_rules.h"
+#include "tokenizers/html_text.h"
+#include "tokenizers/text_rules.h"
 
 // docs/wan.md says what is done here. Text and bytes are both strings of characters, bytes being those below 256.
-namespace burnish::models::wan {
+namespace burnish::tokenizers {
 
 namespace {
 
@@ -246,4 +246,4 @@ std::u32string mended(const std::u32string& text) {
   return out;
 }
 
-}  // namespace burnish::models::wan
+}  // namespace burnish::tokenizers

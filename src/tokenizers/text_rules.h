@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-// The rules of mended_text.rules, by which Wan's captions are mended: characters, bytes and names. Bytes are held as characters below 256.
-namespace burnish::models::wan {
+// The rules of mended_text.rules, by which captions are mended: characters, bytes and names. Bytes are held as characters below 256.
+namespace burnish::tokenizers {
 
 /// A set of characters; of kind 'w' that of letters, digits and _, 's' white space, '.' all but a line's end, and '^' the start of a text,
 /// where no character stands.
@@ -61,4 +61,4 @@ TextRules parse_text_rules(std::string_view text);
 std::u32string characters_of(std::string_view text);
 std::string utf8_of(const std::u32string& text);
 
-}  // namespace burnish::models::wan
+}  // namespace burnish::tokenizers

@@ -1,4 +1,4 @@
-#include "models/families/wan/waves.h"
+#include "models/blocks/waves.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace burnish::models::wan {
+namespace burnish::models {
 
 at::Tensor waves(const at::Tensor& x_B, int64_t channels) {
   auto half = channels / 2;
@@ -16,4 +16,4 @@ at::Tensor waves(const at::Tensor& x_B, int64_t channels) {
   return at::cat({angles.cos(), angles.sin()}, -1).to(at::kFloat);
 }
 
-}  // namespace burnish::models::wan
+}  // namespace burnish::models

@@ -1,4 +1,4 @@
-#include "models/families/wan/text_rules.h"
+#include "tokenizers/text_rules.h"
 
 #include <utf8proc.h>
 
@@ -8,10 +8,10 @@
 #include <stdexcept>
 
 #include "base/text.h"
-#include "models/families/wan/text_rules_file.h"
+#include "tokenizers/text_rules_file.h"
 #include "tokenizers/white_space.h"
 
-namespace burnish::models::wan {
+namespace burnish::tokenizers {
 
 namespace {
 
@@ -102,7 +102,7 @@ class Parser {
 
 bool CharacterSet::holds(char32_t character) const {
   if (kind == 'w') return is_of_word(character);
-  if (kind == 's') return tokenizers::is_white_space(static_cast<int32_t>(character)) || (character >= 0x1C && character <= 0x1F);
+  if (kind == 's') return is_white_space(static_cast<int32_t>(character)) || (character >= 0x1C && character <= 0x1F);
   if (kind == '.') return character != U'\n';
   const auto behind = std::ranges::upper_bound(ranges, character, {}, &std::pair<char32_t, char32_t>::first);
   const bool is_in = behind != ranges.begin() && character <= std::prev(behind)->second;
@@ -173,4 +173,4 @@ std::string utf8_of(const std::u32string& text) {
   return out;
 }
 
-}  // namespace burnish::models::wan
+}  // namespace burnish::tokenizers

@@ -1,9 +1,9 @@
 #pragma once
 #include <string_view>
 
-namespace burnish::models::wan {
+namespace burnish::tokenizers {
 
 /// The text of mended_text.rules.
 extern const std::string_view kTextRules;
 
-}  // namespace burnish::models::wan
+}  // namespace burnish::tokenizers

@@ -1,11 +1,11 @@
-#include "models/families/wan/html_text.h"
+#include "tokenizers/html_text.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "models/families/wan/text_rules.h"
+#include "tokenizers/text_rules.h"
 
-namespace burnish::models::wan {
+namespace burnish::tokenizers {
 
 namespace {
 
@@ -110,4 +110,4 @@ std::u32string unescaped(const std::u32string& text) { return replaced(text, ref
 
 std::u32string unescaped_with_semicolons(const std::u32string& text) { return replaced(text, reference_with_semicolon_at); }
 
-}  // namespace burnish::models::wan
+}  // namespace burnish::tokenizers
