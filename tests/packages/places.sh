@@ -5,7 +5,7 @@ work=$(mktemp -d)
 # Nothing is removed below a mount that would not come off: behind it lies what is tried with.
 clean_up() {
   local place
-  for place in {root,trixie}/{opt/site,work,proc}; do
+  for place in {root,trixie}/{opt/site,work,proc,sys}; do
     if mountpoint -q "$work/$place" && ! umount "$work/$place"; then return; fi
   done
   rm -rf "$work"
@@ -44,6 +44,7 @@ new_root() {
   mount --bind -o ro "$(dirname "$TORCH")" "$root/opt/site"
   mount --bind "$work/data" "$root/work"
   mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro sysfs "$root/sys"  # what kind of processor it is, where that is no instruction's answer
 }
 
 # try_wheel ROOT WHEEL: installs a wheel in the system below a folder, and tries it.
