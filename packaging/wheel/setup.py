@@ -12,7 +12,7 @@ class Native(Distribution):
 
 class Wheel(bdist_wheel):
     def get_tag(self):
-        return "py3", "none", "linux_x86_64"
+        return "py3", "none", "linux_" + os.environ["BURNISH_ARCHITECTURE"]
 
 
 setup(version=os.environ["BURNISH_VERSION"], distclass=Native, cmdclass={"bdist_wheel": Wheel})

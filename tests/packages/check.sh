@@ -3,39 +3,13 @@
 # Debian 12 below a folder. Each then trains a LoRA and draws with it. TORCH names the torch folder that both are put beside.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
-work=$(mktemp -d)
-# Nothing is removed below a mount that would not come off: behind it lies what is tried with.
-clean_up() {
-  local place
-  for place in {root,trixie}/{opt/site,work,proc}; do
-    if mountpoint -q "$work/$place" && ! umount "$work/$place"; then return; fi
-  done
-  rm -rf "$work"
-}
-trap clean_up EXIT
-say() { printf '[packages] %s\n' "$*"; }
-
-mkdir -p "$work/data/pictures"
-cp -rL assets/tiny-flux "$work/data/model"
-cp tests/golden/pipeline/pictures/* "$work/data/pictures/"
-
-# try COMMAND...: `COMMAND burnish verb` must train and draw.
-try() {
-  local data=$1
-  shift
-  "$@" --version
-  "$@" train --model "$data/model" --dtype fp32 --num_threads 1 --dataset_metadata_path "$data/pictures/metadata.csv" --height 64 --width 64 \
-    --lora_rank 4 --max_steps 3 --output_path "$data/run"
-  "$@" sample --model "$data/model" --dtype fp32 --num_threads 1 --lora "$data/run/step-3.safetensors" --prompt "a red apple" --height 64 \
-    --width 64 --num_inference_steps 2 --output_path "$data/drawn"
-  rm -rf "$work/data/run" "$work/data/drawn"
-}
+source tests/packages/places.sh
 
 say "the wheel, in a new virtual environment"
 began=$SECONDS
 python3 -m venv "$work/venv"
 dirname "$TORCH" >"$(echo "$work"/venv/lib/python3*/site-packages)/torch_of_the_test.pth"
-"$work/venv/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*.whl
+"$work/venv/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*_x86_64.whl
 try "$work/data" env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish"
 took=$((SECONDS - began))
 say "installed, trained a LoRA and drew with it after $took s"
@@ -66,26 +40,9 @@ completed=$(PATH=$work/venv/bin:$PATH zsh -f tests/packages/zsh_completion.zsh "
 
 say "the wheel without a torch says so"
 python3 -m venv "$work/bare"
-"$work/bare/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*.whl
+"$work/bare/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*_x86_64.whl
 if "$work/bare/bin/burnish" --version 2>"$work/said"; then exit 1; fi
 grep -q "torch 2.11.0 is needed" "$work/said"
-
-# new_root NAME FOLDER: a new system of that release of Debian, and the mounts by which the packages are tried in it.
-new_root() {
-  local name=$1 root=$2 sources
-  sources=$(grep -l bookworm /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null || true)
-  if [[ $name != bookworm ]]; then
-    # shellcheck disable=SC2086
-    sed "s/bookworm/$name/g" $sources >"$work/$name.${sources##*.}"
-    sources=$work/$name.${sources##*.}
-  fi
-  # shellcheck disable=SC2086
-  mmdebstrap --quiet --variant=apt ${3:+--include="$3"} "$name" "$root" $sources 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
-  mkdir -p "$root/opt/site" "$root/work"
-  mount --bind -o ro "$(dirname "$TORCH")" "$root/opt/site"
-  mount --bind "$work/data" "$root/work"
-  mount -t proc proc "$root/proc"
-}
 
 ((EUID == 0)) || { say "the Debian package needs root to be tried; it was not"; exit 0; }
 say "the Debian package, in a new Debian 12"
@@ -101,9 +58,5 @@ try /work env BURNISH_TORCH=/opt/site/torch chroot "$work/root" burnish
 
 say "the wheel, in a new Debian 13"
 new_root trixie "$work/trixie" python3-venv
-cp dist/burnish-*.whl "$work/trixie/tmp/"
-# shellcheck disable=SC2016
-chroot "$work/trixie" sh -c 'python3 -m venv /venv && echo /opt/site >"$(echo /venv/lib/python3*/site-packages)/torch_of_the_test.pth" &&
-  /venv/bin/pip install --quiet --no-deps --no-index --disable-pip-version-check /tmp/burnish-*.whl'
-try /work chroot "$work/trixie" /venv/bin/burnish
+try_wheel "$work/trixie" dist/burnish-*_x86_64.whl
 say "both packages train and draw"

@@ -207,7 +207,7 @@ need_emulator() {
   [[ $(uname -m) != aarch64 && -z $(compgen -G "$kernel/*aarch64*") ]] || return 0
   [[ -e $kernel/register ]] || as_root mount -t binfmt_misc none "$kernel" || die "this kernel starts no programs of other processors (binfmt_misc)"
   printf ':burnish-aarch64:M::%s:%s:%s:F' '\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00' \
-    '\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff' "$(command -v qemu-aarch64)" | as_root tee "$kernel/register" >/dev/null
+    '\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff' "$(command -v qemu-aarch64-static)" | as_root tee "$kernel/register" >/dev/null
 }
 
 run_arm64_tests() {

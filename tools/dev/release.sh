@@ -25,11 +25,12 @@ verb_release() {
   fi
   check_release_files
   verb_package --check
+  verb_package --arm64
   say "source"
   git archive --format=tar.gz --prefix="burnish-$version/" -o "dist/burnish-$version.tar.gz" HEAD
   changes_of "$version" >dist/NOTES.md
   say "bill of materials"
-  python3 tools/sbom.py dist/burnish-*.whl "dist/burnish-$version.cdx.json"
+  python3 tools/sbom.py dist/burnish-*_x86_64.whl "dist/burnish-$version.cdx.json"
   PYTHONPATH=$DEPS/release python3 -c '
 import sys
 from cyclonedx.schema import SchemaVersion
