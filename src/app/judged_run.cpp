@@ -10,6 +10,7 @@
 
 #include "app/file_per_picture.h"
 #include "app/run_options.h"
+#include "base/evenly.h"
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
@@ -53,14 +54,6 @@ std::map<int64_t, std::vector<PreviewFile>> previews_of(const fs::path& run) {
     if (!text.contains("strength")) by_step[preview.step].push_back({preview, path, text["prompt"]});
   }
   return by_step;
-}
-
-/// Takes so many at most, evenly out of all.
-std::vector<fs::path> evenly(const std::vector<fs::path>& all, int64_t most) {
-  most = std::min(most, static_cast<int64_t>(all.size()));
-  std::vector<fs::path> some;
-  for (int64_t i = 0; i < most; ++i) some.push_back(all[static_cast<size_t>(i * std::ssize(all) / most)]);
-  return some;
 }
 
 /// Lists the training pictures: those of a folder, or those that the run visited.

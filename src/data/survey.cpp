@@ -15,8 +15,7 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
-#include "data/clip.h"
-#include "data/image.h"
+#include "data/first_frame.h"
 #include "data/sampler.h"
 
 namespace burnish::data {
@@ -40,8 +39,7 @@ std::vector<uint64_t> looks_of(const std::vector<std::string>& files) {
     if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while comparing pictures");
     auto last = std::min<int64_t>(first + kAtOnce, std::ssize(files));
     at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
-      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i)
-        looks[i] = look_of(is_clip_alone(files[i]) ? decode_frames(files[i], {{0, 1}})[0] : decode_image(files[i]));
+      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) looks[i] = look_of(first_frame(files[i]));
     });
     progress.update(last);
   }

@@ -8,7 +8,9 @@
 
 #include "base/input_error.h"
 #include "models/files/processor_settings.h"
+#include "models/parts/find_components.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/siglip.h"
 
 namespace burnish::models {
 
@@ -22,6 +24,16 @@ nlohmann::json numbers_of_tower(const nlohmann::json& config, const char* part, 
 }
 
 }  // namespace
+
+Source find_clip(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    if (is_siglip(entry)) continue;
+    for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
+      if (auto tensors = find_below(entry, prefixes, mark)) return {&entry, text::clip_tensors(*tensors), {}};
+    }
+  }
+  return {};
+}
 
 ClipTowers clip_towers(const ModelEntry& entry, const std::string& prefix) {
   const auto tensors = prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);

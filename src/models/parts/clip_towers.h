@@ -7,6 +7,10 @@
 
 namespace burnish::models {
 
+/// Finds a CLIP's tower of texts in its own files or below one of these prefixes of a single one. A SigLIP's, which has the tensor too, is
+/// none.
+Source find_clip(const ModelFiles& files, const std::vector<std::string>& prefixes);
+
 /// The towers of texts and of pictures of a whole CLIP, as transformers writes one, or as a model has them that is made of one.
 struct ClipTowers {
   Source texts, pictures;

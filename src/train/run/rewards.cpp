@@ -12,12 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/evenly.h"
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "data/clip.h"
-#include "data/image.h"
+#include "data/first_frame.h"
 #include "io/files.h"
 #include "models/registry.h"
 
@@ -27,10 +27,6 @@ namespace {
 
 constexpr size_t kMostAnswer = size_t{16} << 20;
 constexpr int64_t kMostTrainingPictures = 500, kAtOnce = 8;
-
-at::Tensor first_frame(const std::string& file) {
-  return data::is_clip_alone(file) ? data::decode_frames(file, {{0, 1}})[0] : data::decode_image(file);
-}
 
 /// Looks at pictures some at a time.
 at::Tensor seen_by(judging::Eye& eye, int64_t count, const std::function<at::Tensor(int64_t)>& picture) {
@@ -48,13 +44,11 @@ at::Tensor seen_by(judging::Eye& eye, const std::vector<ScoredPicture>& pictures
 }
 
 std::vector<std::string> training_pictures(const Samples& samples) {
-  std::vector<std::string> all, some;
+  std::vector<std::string> all;
   for (const auto& sample : samples.list) {
     if (!sample.row.file.empty() && !samples.set_of(sample).of_class_set) all.push_back(sample.row.file);
   }
-  const auto count = std::min(kMostTrainingPictures, std::ssize(all));
-  for (int64_t i = 0; i < count; ++i) some.push_back(all[static_cast<size_t>(i * std::ssize(all) / count)]);
-  return some;
+  return evenly(all, kMostTrainingPictures);
 }
 
 /// The parts of a model that looks, in memory for as long as this lives.
@@ -104,7 +98,7 @@ at::Tensor Rewards::likeness(const std::vector<ScoredPicture>& pictures) {
   const LoadedEye loaded(eye);
   if (!training_ND_.defined()) {
     const auto files = training_pictures(samples_);
-    training_ND_ = seen_by(eye, std::ssize(files), [&](int64_t i) { return first_frame(files[static_cast<size_t>(i)]); });
+    training_ND_ = seen_by(eye, std::ssize(files), [&](int64_t i) { return data::first_frame(files[static_cast<size_t>(i)]); });
   }
   const auto seen_ND = seen_by(eye, pictures);
   return at::matmul(seen_ND.to(at::kDouble), training_ND_.to(at::kDouble).t()).mean(1);

@@ -4,6 +4,7 @@
 
 #include "models/families/flux/keys.h"
 #include "models/families/flux/model.h"
+#include "models/parts/clip_towers.h"
 #include "models/parts/find_components.h"
 
 namespace burnish::models::flux {
@@ -22,16 +23,6 @@ Source find_dit(const ModelFiles& files) {
                                 "controlnet_x_embedder.weight");
   if (!found.tensors || found.tensors->contains(kDoubleMark) || found.tensors->contains(kSingleMark)) return found;
   return {found.entry, found.tensors->without({kConnectorPrefix}), bfl_keys(), /*is_original=*/true};
-}
-
-Source find_clip(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (is_siglip(entry)) continue;
-    for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
-      if (auto tensors = find_below(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(*tensors), {}};
-    }
-  }
-  return {};
 }
 
 std::string describe(const ModelEntry& entry) {
@@ -55,14 +46,16 @@ std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config)
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_clip(files), find_t5(files, kT5Prefixes), find_autoencoder(files)};
+  return {find_dit(files), find_clip(files, kClipPrefixes), find_t5(files, kT5Prefixes), find_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "flux",
     // A stage that only encodes may come without the transformer; the pair of text encoders is then the mark.
     .recognises =
-        [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files, kT5Prefixes).entry); },
+        [](const ModelFiles& files) {
+          return find_dit(files).entry || (find_clip(files, kClipPrefixes).entry && find_t5(files, kT5Prefixes).entry);
+        },
     .open = open_as<FluxModel>,
     .describe = describe,
     .options = {prompt_length_option(), embedded_guidance_option(3.5), tile_option()},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/families/kandinsky5/model.h"
+#include "models/parts/clip_towers.h"
 
 namespace burnish::models::kandinsky5 {
 
@@ -14,15 +15,6 @@ const auto kQwenPrefixes = text_prefixes({"qwen25_7b"}), kClipPrefixes = text_pr
 constexpr const char* kMark = "visual_embeddings.in_layer.weight";
 
 Source find_dit(const ModelFiles& files) { return find_transformer(files, {kMark}, "Kandinsky5Transformer3DModel"); }
-
-Source find_clip(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
-      if (auto tensors = find_below(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(*tensors), {}};
-    }
-  }
-  return {};
-}
 
 /// Tells whether these are the files of a stage that only encodes, which may come without the transformer: both text encoders, which no
 /// other family has side by side.
@@ -56,7 +48,7 @@ constexpr std::string_view kT2i = "Kandinsky 5 T2I Lite";
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kQwenPrefixes, kQwen2Mark), find_clip(files), find_autoencoder(files)};
+  return {find_dit(files), find_qwen(files, kQwenPrefixes, kQwen2Mark), find_clip(files, kClipPrefixes), find_autoencoder(files)};
 }
 
 extern const Family kFamily{

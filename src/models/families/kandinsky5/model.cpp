@@ -18,8 +18,7 @@ constexpr double kShift = 5;
 /// The conversation that Qwen2.5-VL reads; the states of what comes before the prompt are dropped (diffusers: pipeline_kandinsky_t2i.py).
 const tokenizers::ChatTemplate kChat{
     "<|im_start|>system\nYou are a prompt engineer. Describe the image by detailing the color, shape, size, texture, quantity, text, "
-    "spatial "
-    "relationships of the objects and background:<|im_end|>\n<|im_start|>user\n",
+    "spatial relationships of the objects and background:<|im_end|>\n<|im_start|>user\n",
     "<|im_end|>"};
 
 /// Throws a data Error for a folder of another pipeline of the makers'.
