@@ -1,6 +1,7 @@
 #include "models/blocks/sandwich_block.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/tanh.h>
 
@@ -11,18 +12,33 @@ namespace burnish::models {
 
 namespace {
 
-/// {x [B, L, D], weight of an RMS norm [D]} -> the norm of x; times 1 + scale where a scale [B, D] is third.
-nn::Compute scaled_norm_by(double eps) {
-  return [eps](const nn::Tensors& in) {
-    auto normed = at::rms_norm(in[0], in[1].sizes(), in[1], eps);
-    return nn::Tensors{in.size() > 2 ? normed * (in[2] + 1).unsqueeze(1) : normed};
+/// {weight of an RMS norm [D], of each kind of tokens x [B, L, D], and where it is scaled a scale [B, D]} -> the norm of all x, one behind
+/// the other, each times 1 + its scale.
+nn::Compute scaled_norm_by(double eps, bool is_scaled) {
+  return [=](const nn::Tensors& in) {
+    nn::Tensors all;
+    for (size_t i = 1; i < in.size(); i += is_scaled ? 2 : 1) {
+      auto normed = at::rms_norm(in[i], in[0].sizes(), in[0], eps);
+      all.push_back(is_scaled ? normed * (in[i + 1] + 1).unsqueeze(1) : normed);
+    }
+    return nn::Tensors{all.size() == 1 ? all[0] : at::cat(all, 1)};
+  };
+}
+
+/// {weight of an RMS norm, x of several kinds of tokens, which are so many} -> the norm of each kind.
+nn::Compute norm_of_each_by(double eps, const std::vector<int64_t>& lengths) {
+  return [=](const nn::Tensors& in) {
+    nn::Tensors each;
+    for (const auto& x : in[1].split_with_sizes(lengths, 1)) each.push_back(at::rms_norm(x, in[0].sizes(), in[0], eps));
+    return each;
   };
 }
 
 }  // namespace
 
 SandwichBlock::SandwichBlock(const Sizes& sizes, const at::TensorOptions& options)
-    : attention_(sizes.attention, options),
+    : condition_width_(sizes.condition_width),
+      attention_(sizes.attention, options),
       feed_forward_(sizes.attention.width, sizes.hidden, options, {.gate = "w1", .up = "w3", .down = "w2"}),
       attention_norm1_(sizes.attention.width, sizes.norm_eps, options),
       attention_norm2_(sizes.attention.width, sizes.norm_eps, options),
@@ -34,31 +50,62 @@ SandwichBlock::SandwichBlock(const Sizes& sizes, const at::TensorOptions& option
   own("attention_norm2", attention_norm2_);
   own("ffn_norm1", ffn_norm1_);
   own("ffn_norm2", ffn_norm2_);
-  if (sizes.condition_width == 0) return;
-  modulation_ = std::make_unique<nn::Linear>(sizes.condition_width, 4 * sizes.attention.width, options);
+  if (condition_width_ == 0) return;
+  modulation_ = std::make_unique<nn::Linear>(condition_width_, 4 * sizes.attention.width, options);
   own(sizes.modulation, *modulation_);
 }
 
-nn::Tensors SandwichBlock::body(const nn::Tensors& in) {
-  const auto &x = in[0], &cos = in[1], &sin = in[2];
-  const size_t num_fixed = modulation_ ? 4 : 3;
-  auto bias = in.size() > num_fixed ? in[num_fixed] : at::Tensor();
-  nn::Tensors m;  // scale and gate of attention, scale and gate of the MLP
-  if (modulation_) m = modulation_->forward(in[3]).chunk(4, -1);
-  auto before = [&](const at::Tensor& x_BLD, const nn::RMSNorm& norm, size_t scale, const auto& use) {
-    nn::Tensors from{x_BLD, norm.weight};
-    if (modulation_) from.push_back(m[scale]);
-    return nn::recomputed(from, scaled_norm_by(norm.eps()), [&](const nn::Tensors& normed) { return use(normed[0]); });
-  };
-  auto added = [&](const at::Tensor& x_BLD, const at::Tensor& y_BLD, const nn::RMSNorm& norm, size_t gate) {
-    return nn::recomputed({y_BLD, norm.weight}, scaled_norm_by(norm.eps()), [&](const nn::Tensors& normed) {
-      return nn::Tensors{modulation_ ? kernels::gated_residual(x_BLD, at::tanh(m[gate]), normed[0]) : x_BLD + normed[0]};
-    })[0];
-  };
-  auto projected = before(x, attention_norm1_, 0, [&](const at::Tensor& normed) { return attention_.project(normed); });
-  auto mid = added(x, attention_.attend(projected, cos, sin, bias), attention_norm2_, 1);
-  auto moved = before(mid, ffn_norm1_, 2, [&](const at::Tensor& normed) { return nn::Tensors{feed_forward_.forward(normed)}; });
-  return {added(mid, moved[0], ffn_norm2_, 3)};
+nn::Tensors SandwichBlock::normed(const Runs& runs, const nn::RMSNorm& norm, const std::function<nn::Tensors(const at::Tensor&)>& use,
+                                  std::optional<size_t> scale) {
+  nn::Tensors from{norm.weight};
+  for (const auto& [x, m] : runs) {
+    from.push_back(x);
+    if (scale) from.push_back(m[*scale]);
+  }
+  return nn::recomputed(from, scaled_norm_by(norm.eps(), scale.has_value()), [&](const nn::Tensors& values) { return use(values[0]); });
 }
+
+void SandwichBlock::add(Runs& runs, const at::Tensor& y_BLD, const nn::RMSNorm& norm, const std::function<at::Tensor(const Run&)>& gate) {
+  std::vector<int64_t> lengths;
+  for (const auto& run : runs) lengths.push_back(run.x_BLD.size(1));
+  auto sums = nn::recomputed({norm.weight, y_BLD}, norm_of_each_by(norm.eps(), lengths), [&](const nn::Tensors& values) {
+    nn::Tensors added;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const auto by = gate(runs[i]);
+      added.push_back(by.defined() ? kernels::gated_residual(runs[i].x_BLD, by, values[i]) : runs[i].x_BLD + values[i]);
+    }
+    return added;
+  });
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].x_BLD = sums[i];
+}
+
+SandwichBlock::Runs SandwichBlock::runs_of(const nn::Tensors& in) const {
+  if (!modulation_) return {{in[0]}};
+  if (in[3].size(1) == condition_width_) return {{in[0], modulation_->forward(in[3]).chunk(4, -1)}};
+  const auto both = modulation_->forward(in[3].unflatten(1, {2, condition_width_})).unbind(1);
+  return {{in[4], both[1].chunk(4, -1)}, {in[0], both[0].chunk(4, -1)}};
+}
+
+nn::Tensors SandwichBlock::body_with(const nn::Tensors& in, const std::function<void(Runs&)>& between) const {
+  auto runs = runs_of(in);
+  const size_t num_fixed = 3 + (modulation_ ? runs.size() : 0);
+  const auto bias = in.size() > num_fixed ? in[num_fixed] : at::Tensor();
+  auto scale = [&](size_t number) { return modulation_ ? std::optional(number) : std::nullopt; };
+  auto gate = [&](size_t number) {
+    return [this, number](const Run& run) { return modulation_ ? at::tanh(run.modulation[number]) : at::Tensor(); };
+  };
+  auto projected = normed(
+      runs, attention_norm1_, [&](const at::Tensor& x) { return attention_.project(x); }, scale(0));
+  add(runs, attention_.attend(projected, in[1], in[2], bias), attention_norm2_, gate(1));
+  if (between) between(runs);
+  auto moved = normed(
+      runs, ffn_norm1_, [&](const at::Tensor& x) { return nn::Tensors{feed_forward_.forward(x)}; }, scale(2));
+  add(runs, moved[0], ffn_norm2_, gate(3));
+  nn::Tensors out{runs.back().x_BLD};
+  if (runs.size() > 1) out.push_back(runs[0].x_BLD);
+  return out;
+}
+
+nn::Tensors SandwichBlock::body(const nn::Tensors& in) { return body_with(in, {}); }
 
 }  // namespace burnish::models

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
                                          Cached{"wan", "wan_pipeline", 3}, Cached{"flux3", "flux3_pipeline", 4},
                                          Cached{"anima", "anima_pipeline", 5}, Cached{"ernie_image", "ernie_image_pipeline", 3},
                                          Cached{"moss_image", "moss_image_pipeline", 3}, Cached{"ideogram4", "ideogram4_pipeline", 3},
-                                         Cached{"qwen_layered", "qwen_layered_pipeline", 4},
+                                         Cached{"fibo2", "fibo2_pipeline", 4}, Cached{"qwen_layered", "qwen_layered_pipeline", 4},
                                          Cached{"qwen_image_21", "qwen_image_21_pipeline", 3},
                                          Cached{"qwen_image_21_edit", "qwen_image_21_pipeline", 5}),
                          [](const auto& info) { return std::string(info.param.name); });
