@@ -115,7 +115,7 @@ TEST_F(Fibo2Run, EmptyCaptionsAreWhatGuidanceLeadsAwayFrom) {
 }
 
 TEST_F(Fibo2Run, ACaptionBesideAPictureSaysWhatIsToBeChanged) {
-  const auto picture = "--reference " + quoted(golden_path("references/b.png")) + " --height 48 --width 64 --output_path " +
+  const auto picture = "--reference " + quoted(fs::path(golden_path("references/b.png"))) + " --height 48 --width 64 --output_path " +
                        quoted(at("none")) + " --num_inference_steps 1 --prompt ";
   auto refused = run_burnish("sample " + fibo2_model() + picture + R"('{"short_description": "a cat"}')");
   EXPECT_EQ(refused.exit_code, 3);
