@@ -67,6 +67,19 @@ TEST_F(Fibo2Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
   }
 }
 
+/// What makes the gist runs once for each text of a batch. Of the other layers no lever changes a bit, with reference pictures too.
+TEST_F(Fibo2Run, WhatSavesMemoryLeavesTheLayersAsTheyAre) {
+  const std::string layers = "--lora_rank 4 --batch_size 2 --num_threads 1 --lora_target_modules '^(layers|noise_refiner)\\..*' ";
+  for (const auto& more : {std::string(), "--extra_inputs edit_image " + fibo2_edit_data()}) {
+    train("plain", layers + more + "--overwrite");
+    for (const char* lever : {"--use_gradient_checkpointing ", "--use_gradient_checkpointing_offload --fused_backward_pass ",
+                              "--enable_optimizer_cpu_offload --blocks_to_swap 3 "}) {
+      train("lever", layers + more + lever + "--overwrite");
+      expect_same("plain", "lever");
+    }
+  }
+}
+
 TEST_F(Fibo2Run, AttentionsAndMlpsTrainUnlessOtherwiseAsked) {
   // Seven layers of each of six blocks, four of two more attentions, and eleven of each of two layers that make the gist.
   EXPECT_THAT(train("default", "--lora_rank 4 "), HasSubstr("on 72 layers"));

@@ -1,6 +1,7 @@
 // Processes that share out the tokens of every sample (sequence_size) train as one process does.
 #include <ATen/ops/linalg_vector_norm.h>
 
+#include "tests/integration/families/fibo2.h"
 #include "tests/integration/families/flux_extras.h"
 #include "tests/integration/families/krea2.h"
 #include "tests/integration/families/qwen_image.h"
@@ -213,6 +214,9 @@ TEST_F(SequenceOf, PicturesBesideTheTarget) {
   for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   data = krea2_edit_data("overlaid.json") + "--reference_form overlaid ";
   expect_same("");
+  model = fibo2_edit_model();
+  data = fibo2_edit_data();
+  for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   model = qwen_image_21_edit_model();
   data = qwen_image_21_edit_data();
   for (const char* targets : {"to_q,img_mlp.out ", "modulation.1,to_k "}) expect_same("--lora_target_modules " + std::string(targets));
