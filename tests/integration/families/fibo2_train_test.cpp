@@ -120,6 +120,22 @@ TEST_F(Fibo2Run, AStageThatOnlyEncodesNeedsNoTransformer) {
   EXPECT_THAT(said, HasSubstr("FIBO 2"));
 }
 
+TEST_F(Fibo2Run, PartsAreNamedAsDiffSynthStudioNamesThem) {
+  const auto model = at("models/briaai/Fibo-2.0-dev");
+  fs::create_directories(model.parent_path());
+  fs::copy(kFibo2 / "model", model, fs::copy_options::recursive);
+  fs::remove(model / "model_index.json");
+  const std::string id = "briaai/Fibo-2.0-dev:";
+  const auto said =
+      run_ok("train --dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+                 quoted(kGolden / "pictures/metadata.csv") + " --max_pixels 1048576 --model_id_with_origin_paths \"" + id +
+                 "transformer/*.safetensors," + id + "text_encoder/*.safetensors," + id +
+                 "vae/*.safetensors\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " +
+                 quoted(at("run")) + " --lora_base_model \"dit\" --lora_target_modules \"to_q,to_k,to_v\" --lora_rank 32",
+             "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  EXPECT_THAT(said, HasSubstr("on 36 layers"));
+}
+
 TEST_F(Fibo2Run, EmptyCaptionsAreWhatGuidanceLeadsAwayFrom) {
   const auto guided = latents(fibo2_model(), "--cfg_scale 2.5 ");
   const std::string empty = R"('{"short_description":"","objects":[],"lighting":{}}' )";
