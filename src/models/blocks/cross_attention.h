@@ -1,5 +1,7 @@
 #pragma once
-#include "models/blocks/self_attention.h"
+#include "nn/block.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
 
 namespace burnish::models {
 
@@ -11,7 +13,6 @@ class CrossAttention : public nn::Module {
     int64_t width, read_width;  ///< D and E
     int64_t num_heads;
     double norm_eps;
-    SelfAttention::Names names = {};
   };
   CrossAttention(const Sizes& sizes, const at::TensorOptions& options);
   /// Projects x [B, L, D] -> query [B, L, H, P].
