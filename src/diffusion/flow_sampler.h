@@ -35,8 +35,8 @@ struct FlowSamplerConfig {
 /// and not supported (Karras, exponential or beta sigmas, inverted sigmas, stochastic sampling).
 FlowSamplerConfig flow_sampler_config(const SchedulerValues& values);
 
-/// The num_steps + 1 sigmas of one picture, from `first` down to an appended 0: first · linspace(1, 1/n, n), shifted; for `sampler` unipc that without
-/// its last of linspace(1, 1/1000, n + 1); for quantiles_of the sigmas below which these shares of all draws lie, shifted.
+/// The num_steps + 1 sigmas of one picture, from `first` down to an appended 0: first · linspace(1, 1/n, n), shifted; for unipc that
+/// without its last of linspace(1, 1/1000, n + 1); for quantiles_of the sigmas below which these shares of all draws lie, shifted.
 /// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.
 /// num_image_tokens matters to dynamic shifting only. Throws a config Error for num_steps < 1.
 std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens,

@@ -74,9 +74,9 @@ TEST_F(BooguEdit, ALoraOnTheVisionTowerIsDrawnWith) {
 
 TEST_F(BooguEdit, IsCountedByThePlan) {
   auto activations = [&](const std::string& options) {
-    auto outcome = run_burnish("plan --json --num_threads 1 " + boogu_model() + options +
-                                   "--height 384 --width 384 --max_steps 10 --lora_rank 4",
-                               "BURNISH_LOG=error");
+    auto outcome =
+        run_burnish("plan --json --num_threads 1 " + boogu_model() + options + "--height 384 --width 384 --max_steps 10 --lora_rank 4",
+                    "BURNISH_LOG=error");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     const auto plan = nlohmann::json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
     for (const auto& stage : plan["stages"]) {

@@ -121,7 +121,10 @@ class Damaged : public testing::TestWithParam<Part> {
       auto opened = open_model(files(), options);
       if (is_adapter()) return merge_adapter(*opened), "";
       const std::string& folder = GetParam().folder;
-      const std::string component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder == kStep1x || folder == "mllm" ? "text_encoder" : folder;
+      const std::string component = folder == "transformer"                 ? "dit"
+                                    : folder.empty()                        ? "vae"
+                                    : folder == kStep1x || folder == "mllm" ? "text_encoder"
+                                                                            : folder;
       std::vector<std::string> components{component};
       if (component == "text_encoder" && options.references) components.emplace_back("image_encoder");
       for (const auto& name : components) {

@@ -174,7 +174,8 @@ at::Tensor Transformer::modulate(const at::Tensor& conditioning_BS) const {
 /// Returns the tokens with which the held blocks begin, all of them.
 Transformer::Tokens Transformer::first_tokens(const Inputs& in, int64_t num_picture) const {
   if (const auto* start = body_->start.get()) {
-    return {start->text_in.forward(in.text_BTE), start->picture_in.forward(channels_last_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()))};
+    return {start->text_in.forward(in.text_BTE),
+            start->picture_in.forward(channels_last_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()))};
   }
   const auto num_text = in.hidden_BLD.size(1) - num_picture;
   return {in.hidden_BLD.narrow(1, 0, num_text).contiguous(), in.hidden_BLD.narrow(1, num_text, num_picture).contiguous()};
