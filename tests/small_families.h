@@ -90,6 +90,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "ernie_image", .makes_few_tokens = true},
       {.name = "moss_image", .makes_few_tokens = true},
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
+      {.name = "fibo2", .makes_few_tokens = true, .runs_parts_by_text = true},
       {.name = "chroma"},
       {.name = "longcat_image"},
       {.name = "boogu", .parts = {"transformer", "mllm", "vae"}, .runs_parts_by_text = true},

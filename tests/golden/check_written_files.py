@@ -11,7 +11,7 @@ blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
-from diffusers import (ChromaTransformer2DModel, CosmosTransformer3DModel, ErnieImagePipeline, ErnieImageTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Pipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Ideogram4Pipeline, Ideogram4Transformer2DModel, Kandinsky5T2IPipeline, Kandinsky5Transformer3DModel, Krea2Pipeline, Krea2Transformer2DModel, LongCatImagePipeline, LongCatImageTransformer2DModel, QwenImage21Pipeline, QwenImage21Transformer2DModel, QwenImageLayeredPipeline, QwenImagePipeline, QwenImageTransformer2DModel, SD3Transformer2DModel, StableDiffusion3Pipeline,
+from diffusers import (BriaFibo2Pipeline, BriaFibo2Transformer2DModel, ChromaTransformer2DModel, CosmosTransformer3DModel, ErnieImagePipeline, ErnieImageTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Pipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Ideogram4Pipeline, Ideogram4Transformer2DModel, Kandinsky5T2IPipeline, Kandinsky5Transformer3DModel, Krea2Pipeline, Krea2Transformer2DModel, LongCatImagePipeline, LongCatImageTransformer2DModel, QwenImage21Pipeline, QwenImage21Transformer2DModel, QwenImageLayeredPipeline, QwenImagePipeline, QwenImageTransformer2DModel, SD3Transformer2DModel, StableDiffusion3Pipeline,
                        UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
 from diffusers.modular_pipelines.flux3.modular_blocks_flux3 import Flux3CoreDenoiseStep
 from safetensors.torch import load_file, save_file
@@ -26,6 +26,7 @@ import make_stable_diffusion_runs as stable_diffusion
 from make_anima import FAMILY as anima
 from make_chroma import FAMILY as chroma, Cut
 from make_ernie_image import FAMILY as ernie_image
+from make_fibo2 import FAMILY as fibo2
 from make_flux2 import FAMILY as flux2
 from make_flux2_dev import FAMILY as flux2_dev
 from make_flux3 import FAMILY as flux3
@@ -227,6 +228,12 @@ def qwen_image_21_pipeline(**parts):
     return pipe
 
 
+def fibo2_pipeline(**parts):
+    pipe = BriaFibo2Pipeline.from_pretrained(fibo2.OUT / "model", torch_dtype=torch.float32, **parts)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
 def krea2_pipeline(**parts):
     pipe = Krea2Pipeline.from_pretrained(krea2.OUT / "model", torch_dtype=torch.float32, **parts)
     # The template has other tokens in the small vocabulary.
@@ -314,9 +321,9 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
-        if golden in (flux2, flux2_dev, flux3, chroma, kandinsky5, longcat_image, sd3, krea2, anima, ernie_image, ideogram4, qwen_image_21, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
+        if golden in (flux2, flux2_dev, flux3, chroma, kandinsky5, longcat_image, sd3, krea2, anima, ernie_image, ideogram4, fibo2, qwen_image_21, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
             continue
-        if golden in (flux3, chroma, kandinsky5, longcat_image, sd3, krea2, anima, ernie_image, ideogram4, qwen_image_21) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
+        if golden in (flux3, chroma, kandinsky5, longcat_image, sd3, krea2, anima, ernie_image, ideogram4, fibo2, qwen_image_21) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
             continue
         lora = small_train(golden, folder / what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
@@ -456,7 +463,7 @@ def main():
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
                                          (qwen_layered, qwen_layered_pipeline, QwenImageTransformer2DModel),
                                          (flux2, flux2_pipeline, Flux2Transformer2DModel), (flux2_dev, flux2_dev_pipeline, Flux2Transformer2DModel), (flux3, flux3_pipeline, Flux3Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (kandinsky5, kandinsky5_pipeline, Kandinsky5Transformer3DModel), (longcat_image, longcat_image_pipeline, LongCatImageTransformer2DModel), (sd3, sd3_pipeline, SD3Transformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (anima, anima_pipeline, CosmosTransformer3DModel),
-                                         (ernie_image, ernie_image_pipeline, ErnieImageTransformer2DModel), (ideogram4, ideogram4_pipeline, Ideogram4Transformer2DModel),
+                                         (ernie_image, ernie_image_pipeline, ErnieImageTransformer2DModel), (ideogram4, ideogram4_pipeline, Ideogram4Transformer2DModel), (fibo2, fibo2_pipeline, BriaFibo2Transformer2DModel),
                                          (qwen_image_21, qwen_image_21_pipeline, QwenImage21Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)

@@ -155,6 +155,16 @@ def ideogram4():
     save("ideogram4", {"input_latents": tokens(latents)}, positive, {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
 
 
+def fibo2():
+    """Latents are in no patches, and each reader of a text has the states of its three layers side by side: two blocks here, and the gist before them."""
+    latents, states, layers = torch.randn(1, 8, 6, 8), torch.randn(1, 7, 9, 8), (5, 7, 9, 16, 18, 20, 27, 29, 31)
+    read = [torch.cat([states[:, :, layers.index(i)] for i in of_one], -1) for of_one in ((9, 20, 31), (5, 16, 27), (7, 18, 29))]
+    references = [torch.randn(1, 8, 4, 6), torch.randn(1, 8, 6, 4)]
+    patched = lambda x: torch.nn.functional.pixel_unshuffle(x, 2)
+    save("fibo2", {"input_latents": latents, "context_latents": references}, {"prompt_embeds": torch.stack(read, 1), "prompt_embeds_mask": None},
+         {"latents": patched(latents), "text_embedding": states, "text_mask": torch.ones(1, 7)} | {f"latents_of_references.{i}": patched(x)[0] for i, x in enumerate(references)})
+
+
 def qwen_layered():
     """Layers are the first dimension."""
     latents, whole, text, mask = torch.randn(3, 16, 6, 8), torch.randn(1, 16, 6, 8), torch.randn(1, 9, 16), torch.ones(1, 9, dtype=torch.int64)
@@ -187,7 +197,7 @@ def boogu():
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, moss_image, ideogram4, qwen_layered, qwen_image_21, boogu):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, moss_image, ideogram4, fibo2, qwen_layered, qwen_image_21, boogu):
         torch.manual_seed(17)  # so that no family's numbers depend on those before it
         write()
     for file in OUT.iterdir():

@@ -374,6 +374,7 @@ void Damaged::damage_settings(int64_t stride) {
 const std::vector<Part> kFurtherParts{
     {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true}, 
     {"krea2_pipeline", "text_encoder", true, nullptr, "krea2_edit"}, {"boogu_pipeline", "mllm", true},
+    {"fibo2_pipeline", "text_encoder", true},
     {"pipeline", "controlnet", false, "flux_extras/controlnet"}, {"pipeline", "image_encoder", false, "flux_extras/siglip"},
     {"pipeline", "ipadapter", false, "flux_extras/ipadapter.bin"}, {"pipeline", "flux_redux_image_embedder", false, "flux_extras/redux.safetensors"},
     {"pipeline", "value_controller", false, "flux_extras/value_controller.safetensors"},

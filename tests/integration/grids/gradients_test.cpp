@@ -4,6 +4,7 @@
 
 #include "io/safetensors.h"
 #include "tests/golden.h"
+#include "tests/integration/families/fibo2.h"
 #include "tests/integration/families/krea2.h"
 #include "tests/integration/families/qwen_image.h"
 #include "tests/integration/families/qwen_image_21.h"
@@ -37,6 +38,7 @@ std::vector<Stepped> cases() {
   for (const auto& family : small_families()) all.push_back({family.name, family.model() + family.data(), family.denoiser()});
   all.push_back({"qwen_edit", qwen_edit_model() + qwen_edit_data()});
   all.push_back({"krea2_edit", krea2_edit_model() + krea2_edit_data()});
+  all.push_back({"fibo2_edit", fibo2_edit_model() + fibo2_edit_data()});
   all.push_back({"qwen_image_21_edit", qwen_image_21_edit_model() + qwen_image_21_edit_data()});
   for (const std::string kind : {"ti2v", "i2v"}) all.push_back({kind, wan_from_frame(kind) + wan_clips(kind == "ti2v" ? 32 : 48)});
   return all;

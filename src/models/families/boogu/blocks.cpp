@@ -125,7 +125,7 @@ void DoubleBlock::own_stream(const std::string& name, StreamLayers& layers) {
 /// Computes what the picture's tokens take of each other. Where tokens are shared out, those of the text travel with them as nothing, since
 /// places have shares of all tokens, and attention is over the picture's alone.
 at::Tensor DoubleBlock::attended_by_itself(const at::Tensor& picture, const nn::Tensors& m, const nn::Tensors& in) const {
-  auto heads = nn::recomputed({picture, picture_norm3_.weight, m[6]}, scaled_norm_by(picture_norm3_.eps()),
+  auto heads = nn::recomputed({picture_norm3_.weight, picture, m[6]}, scaled_norm_by(picture_norm3_.eps(), true),
                               [&](const nn::Tensors& normed) { return self_.project(normed[0]); });
   const auto &cos = in[3], &sin = in[4];
   const auto num_text = in[1].size(1), num_picture = picture.size(1);
@@ -155,7 +155,7 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   const size_t num_fixed = shares() == nullptr ? 5 : 6;
   const auto bias = in.size() > num_fixed ? in[num_fixed] : at::Tensor();
   auto projected = [&](JointAttention::Stream stream, const at::Tensor& x, const nn::RMSNorm& norm, const at::Tensor& scale) {
-    return nn::recomputed({x, norm.weight, scale}, scaled_norm_by(norm.eps()),
+    return nn::recomputed({norm.weight, x, scale}, scaled_norm_by(norm.eps(), true),
                           [&](const nn::Tensors& normed) { return joint_.project(stream, normed[0]); });
   };
   const auto joint = joint_.attend(projected(JointAttention::Stream::text, text, text_.norm1, m[kOfText]),
