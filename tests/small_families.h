@@ -93,6 +93,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "fibo2", .makes_few_tokens = true, .runs_parts_by_text = true},
       {.name = "chroma"},
       {.name = "longcat_image"},
+      {.name = "boogu", .parts = {"transformer", "mllm", "vae"}, .runs_parts_by_text = true},
       {.name = "kandinsky5", .parts = {"transformer", "text_encoder", "text_encoder_2", "vae"}, .keeps_time_in_fp32 = true},
       {.name = "sd3", .parts = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3", "vae"}},
       {.name = "qwen_image"},

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -82,9 +83,8 @@ std::string word_of(const Trainable& model, Trains what, const std::string& memo
 }
 
 /// Finds what trains in this memory, model by model; each is given to `told` as soon as it is known.
-Json what_trains(const std::string& memory, int64_t at_once, const std::function<void(const Json&)>& told) {
-  const QuietLog quiet;  // what is said of models that train
-  const auto models = trainable_models();
+Json what_trains(const std::vector<Trainable>& models, const std::string& memory, int64_t at_once,
+                 const std::function<void(const Json&)>& told) {
   const auto plan = [&](int64_t i) {
     const auto& model = models[static_cast<size_t>(i)];
     const auto lora = word_of(model, Trains::lora, memory);
@@ -113,12 +113,14 @@ std::string memory_to_plan(const std::string& asked, const Json& gpu) {
 void print_what_trains(const std::string& memory, int64_t at_once) {
   const auto where = memory.empty() || memory == "cpu" ? "the processor of this machine" : "a card with " + memory + " in this machine";
   print("what trains on {}, by plan: a LoRA of rank 16, or all weights, one picture at a time\n", where);
-  const auto print_row = [](const auto&... cells) { print("  {:<20}{:>12}  {:<8}{}\n", cells...); };
-  print_row("model", "picture", "LoRA", "all weights");
-  what_trains(memory, at_once, [&](const Json& row) {
+  const auto models = trainable_models();
+  const auto width = std::ranges::max(models, {}, [](const auto& model) { return model.name.size(); }).name.size();
+  const auto print_row = [&](const auto&... cells) { print("  {:<{}}{:>11}  {:<8}{}\n", cells...); };
+  print_row("model", width, "picture", "LoRA", "all weights");
+  what_trains(models, memory, at_once, [&](const Json& row) {
     const auto text = [&](const char* name) { return row.at(name).get<std::string>(); };
     const auto side = row.at("side").get<int64_t>();
-    print_row(text("model"), fmt::format("{0}x{0}", side), text("lora"), text("whole"));
+    print_row(text("model"), width, fmt::format("{0}x{0}", side), text("lora"), text("whole"));
     std::fflush(stdout);
   });
   print(
@@ -170,9 +172,10 @@ void doctor(const Arguments& arguments) {
   report["advice"] = advice(report);
   if (!settings) report["advice"].push_back(wrong + "; until then every run that names a model on a hub ends with this sentence");
   add_missing(settings, report["advice"]);
+  const QuietLog quiet;  // what is said of models that train
   const auto to_plan = memory_to_plan(memory, report.at("gpu"));
   const auto at_once = report.at("used").at("threads").get<int64_t>();
-  if (json && !quick) report["trains"] = what_trains(to_plan, at_once, [](const Json&) {});
+  if (json && !quick) report["trains"] = what_trains(trainable_models(), to_plan, at_once, [](const Json&) {});
   if (json) return print("{}\n", report.dump(2));
   for (const auto& [name, value] : report.items()) {
     if (name != "advice") print_value(name, value, 0);

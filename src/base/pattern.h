@@ -16,7 +16,7 @@ class Pattern {
 
  private:
   struct Compiled;
-  std::shared_ptr<const Compiled> compiled_;
+  std::shared_ptr<Compiled> compiled_;  ///< shared by all patterns of this text
 };
 
 /// Returns the expression that fits a text alone.

@@ -24,7 +24,8 @@ struct FlowSamplerConfig {
   /// Whether the line ends at the static shift of 1/1000 and not at 1/n, before it is shifted itself (diffusers' set_timesteps without
   /// sigmas), and whether sigmas are brought to whole thousandths: of models whose makers draw so.
   bool ends_at_least = false, in_thousandths = false;
-  std::string sampler = "euler";  ///< or "unipc"
+  double first = 1;               ///< where the line begins, of models that are told of less noise than there is at the first step
+  std::string sampler = "euler";  ///< or "unipc" or "lcm"
   int64_t unipc_order = 2;
 };
 
@@ -34,8 +35,8 @@ struct FlowSamplerConfig {
 /// and not supported (Karras, exponential or beta sigmas, inverted sigmas, stochastic sampling).
 FlowSamplerConfig flow_sampler_config(const SchedulerValues& values);
 
-/// The num_steps + 1 sigmas of one picture, from 1 down to an appended 0: linspace(1, 1/n, n), shifted; for `sampler` unipc that without
-/// its last of linspace(1, 1/1000, n + 1); for quantiles_of the sigmas below which these shares of all draws lie, shifted.
+/// The num_steps + 1 sigmas of one picture, from `first` down to an appended 0: first · linspace(1, 1/n, n), shifted; for unipc that
+/// without its last of linspace(1, 1/1000, n + 1); for quantiles_of the sigmas below which these shares of all draws lie, shifted.
 /// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.
 /// num_image_tokens matters to dynamic shifting only. Throws a config Error for num_steps < 1.
 std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens,

@@ -93,6 +93,9 @@ Outcome area(const Value& value, const Settings& all) {
 
 Outcome if_several_sizes(const Value& value, const Settings& all) { return has_several_sizes(all) ? carried(value) : left_out(""); }
 
+bool changes_pictures(const Value& arch) { return text_of(arch) == "boogu_image_edit"; }
+bool reads_long_texts(const Value& arch) { return changes_pictures(arch) || text_of(arch) == "boogu_image"; }
+
 void model_rows(Table& table) {
   table << of_ai_toolkit_experts().rows;
   table << rewritten("train.dtype", "dtype", dtype, "fp32") << rewritten("model.quantize", "fp8_models", quantized, false)
@@ -111,10 +114,26 @@ void model_rows(Table& table) {
                                                   place.substr(0, place.rfind('/')), place.substr(place.rfind('/') + 1))
                                     : "previews are drawn without it unless preview_with_presets");
   });
-  table << kind_row(
-      "model.arch",
-      {"sd",     "sd1",         "sd15",   "sdxl",  "flux",  "flux_kontext", "flux2",  "flux2_klein*", "qwen_image",  "qwen_image_edit*",
-       "zimage", "ernie_image", "chroma", "krea2", "anima", "ideogram4",    "wan21*", "wan22*",       "minimax_h3*", "ltx2*"});
+  table << kind_row("model.arch", {"sd",          "sd1",
+                                   "sd15",        "sdxl",
+                                   "flux",        "flux_kontext",
+                                   "flux2",       "flux2_klein*",
+                                   "qwen_image",  "qwen_image_edit*",
+                                   "zimage",      "ernie_image",
+                                   "chroma",      "krea2",
+                                   "anima",       "ideogram4",
+                                   "wan21*",      "wan22*",
+                                   "minimax_h3*", "ltx2*",
+                                   "boogu_image", "boogu_image_edit"});
+  // It reads at most so many tokens of a text, and shows references at this area, where no setting says others.
+  table << rewritten("model.arch", "max_sequence_length", [](const Value& value, const Settings& all) {
+    return reads_long_texts(value) && !all.has("model.model_kwargs.max_text_length") ? carried(1024) : left_out("");
+  });
+  table << rewritten("model.arch", "extra_inputs",
+                     [](const Value& value, const Settings&) { return changes_pictures(value) ? carried("edit_image") : left_out(""); });
+  table << rewritten("model.arch", "reference_pixels", [](const Value& value, const Settings& all) {
+    return changes_pictures(value) && !all.has("model.model_kwargs.control_image_max_pixels") ? carried(1024 * 1024) : left_out("");
+  });
 }
 
 void network_rows(Table& table) {

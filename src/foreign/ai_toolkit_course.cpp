@@ -52,7 +52,8 @@ Outcome rate(const Value& value, const Settings& all) {
 /// The shift of a kind of model that has one for all sizes; 0 where it follows from the size.
 double fixed_shift(const Settings& all) {
   static const std::vector<std::pair<const char*, double>> kShifts{
-      {"minimax_h3", kShiftOfH3}, {"wan22_5b", 5}, {"wan2", 3}, {"zimage", 3}, {"ernie_image", 3}, {"anima", 3}, {"ideogram4", 1}};
+      {"minimax_h3", kShiftOfH3}, {"wan22_5b", 5}, {"wan2", 3},      {"zimage", 3},
+      {"ernie_image", 3},         {"anima", 3},    {"ideogram4", 1}, {"boogu_image", 3}};
   const auto arch = all.text("model.arch");
   for (const auto& [kind, shift] : kShifts) {
     if (arch.starts_with(kind)) return shift;

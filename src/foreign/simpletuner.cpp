@@ -35,6 +35,7 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"z_image", kAttention},
                                                            {"krea2", kAttention},
                                                            {"longcat_image", kAttention},
+                                                           {"boogu_image", kAttention},
                                                            {"kandinsky5-image", "to_key,to_query,to_value"},
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
@@ -62,9 +63,17 @@ Outcome expert_of_flavour(const Value& value, const Settings& all) {
                              is_high ? "transformer_2" : "transformer", is_high ? "little" : "much"));
 }
 
-/// The columns of frames that a flavour of Wan goes on from.
+/// A flavour of Boogu-Image, or none, is the distilled model.
+Outcome distilled_flavour(const Value& value, const Settings& all) {
+  const auto flavour = lower(text_of(value));
+  const bool is_taken_by_itself = flavour.empty() && !all.on("pretrained_model_name_or_path");
+  return family(all) == "boogu_image" && (is_taken_by_itself || flavour.starts_with("v0.1-turbo")) ? carried(true) : left_out("");
+}
+
+/// The columns of frames that a flavour of Wan goes on from, and of the pictures that one of Boogu-Image changes.
 Outcome frames_of_flavour(const Value& value, const Settings& all) {
   const auto flavour = lower(text_of(value));
+  if (family(all) == "boogu_image") return flavour.starts_with("v0.1-edit") ? carried("edit_image") : left_out("");
   if (family(all) != "wan") return left_out("");
   if (flavour.starts_with("flf2v")) return carried("input_image,end_image");
   return flavour.starts_with("i2v") ? carried("input_image") : left_out("");
@@ -78,9 +87,11 @@ void model_rows(Table& table) {
   table << rewritten("model_family", "max_sequence_length", [](const Value&, const Settings& all) {
     if (all.has("tokenizer_max_length")) return left_out("");
     if (family(all) == "sd3") return carried(154);
+    if (family(all) == "boogu_image") return carried(1024);
     return family(all) == "kandinsky5-image" ? carried(256) : left_out("");
   });
   table << rewritten("model_flavour", "", published_model).otherwise("");
+  table << rewritten("model_flavour", "is_distilled", distilled_flavour).otherwise("");
   table << rewritten("model_flavour", "experts", expert_of_flavour) << rewritten("model_flavour", "extra_inputs", frames_of_flavour);
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              const auto word = lower(text_of(value));

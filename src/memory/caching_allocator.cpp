@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 namespace burnish::memory {
@@ -28,14 +27,14 @@ int64_t segment_size(int64_t num_bytes, bool is_small) {
 
 }  // namespace
 
-int64_t CachingAllocator::take(int64_t num_bytes) {
+size_t CachingAllocator::take(int64_t num_bytes) {
   auto size = rounded(num_bytes, kRounding);
   bool is_small = size <= kMostSmall;
   auto number = find(size, is_small);
   if (number == kNone) number = reserve(segment_size(size, is_small), is_small);
   split(number, size);
   allocated_ += blocks_[number].num_bytes;
-  return blocks_[number].address;
+  return number;
 }
 
 size_t CachingAllocator::add(const Block& block) {
@@ -43,36 +42,37 @@ size_t CachingAllocator::add(const Block& block) {
   const auto number = unused_.empty() ? blocks_.size() - 1 : unused_.back();
   if (!unused_.empty()) unused_.pop_back();
   blocks_[number] = block;
-  numbers_[block.address] = number;
   return number;
 }
 
 void CachingAllocator::remove(size_t number) {
-  numbers_.erase(blocks_[number].address);
+  blocks_[number].is_free = true;  // it is not taken
   unused_.push_back(number);
 }
 
 void CachingAllocator::set_free(size_t number) {
   auto& block = blocks_[number];
   block.is_free = true;
-  auto& free = free_of(block);
-  const std::pair entry(block.num_bytes, block.address);
+  auto& [free, num_segments] = pool_of(block);
+  const FreeBlock entry{block.num_bytes, block.address, number};
   free.insert(std::ranges::lower_bound(free, entry), entry);
+  num_segments += block.is_segment();
 }
 
 void CachingAllocator::set_used(size_t number) {
   auto& block = blocks_[number];
   block.is_free = false;
-  auto& free = free_of(block);
-  free.erase(std::ranges::lower_bound(free, std::pair(block.num_bytes, block.address)));
+  auto& [free, num_segments] = pool_of(block);
+  free.erase(std::ranges::lower_bound(free, FreeBlock{block.num_bytes, block.address, number}));
+  num_segments -= block.is_segment();
 }
 
 /// The smallest free block that is large enough.
 size_t CachingAllocator::find(int64_t num_bytes, bool is_small) {
-  const auto& free = free_[is_small ? 0 : 1];
-  const auto found = std::ranges::lower_bound(free, std::pair(num_bytes, int64_t{-1}));
+  const auto& free = pools_[is_small ? 0 : 1].free;
+  const auto found = std::ranges::lower_bound(free, num_bytes, {}, &FreeBlock::num_bytes);
   if (found == free.end()) return kNone;
-  const auto number = numbers_.at(found->second);
+  const auto number = found->number;
   set_used(number);
   return number;
 }
@@ -98,10 +98,8 @@ void CachingAllocator::split(size_t number, int64_t num_bytes) {
   set_free(remaining);
 }
 
-void CachingAllocator::free(int64_t address) {
-  const auto found = numbers_.find(address);
-  if (found == numbers_.end() || blocks_[found->second].is_free) throw std::logic_error("a block is freed that was not taken");
-  auto number = found->second;
+void CachingAllocator::free(size_t number) {
+  if (number >= blocks_.size() || blocks_[number].is_free) throw std::logic_error("a block is freed that was not taken");
   allocated_ -= blocks_[number].num_bytes;
   if (const auto after = blocks_[number].after; after != kNone && blocks_[after].is_free) number = merge(number, after);
   if (const auto before = blocks_[number].before; before != kNone && blocks_[before].is_free) number = merge(before, number);
@@ -121,12 +119,13 @@ size_t CachingAllocator::merge(size_t first, size_t second) {
 }
 
 void CachingAllocator::release() {
-  for (auto& free : free_) {
+  for (auto& [free, num_segments] : pools_) {
+    if (num_segments == 0) continue;
+    num_segments = 0;
     std::erase_if(free, [&](const auto& entry) {
-      const auto number = numbers_.at(entry.second);
-      if (!blocks_[number].is_segment()) return false;
-      reserved_ -= entry.first;
-      remove(number);
+      if (!blocks_[entry.number].is_segment()) return false;
+      reserved_ -= entry.num_bytes;
+      remove(entry.number);
       return true;
     });
   }
@@ -142,7 +141,7 @@ int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end
     }
   }
   CachingAllocator allocator(limit), recordings;
-  std::vector<int64_t> addresses(allocations.size());
+  std::vector<size_t> taken(allocations.size());  // their numbers
   int64_t most = 0;
   for (int64_t time = 0; time < end; ++time) {
     if (time == begin) {
@@ -154,8 +153,8 @@ int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end
     const auto& block = allocations[number];
     if (block.is_recorded && recordings.reserved() == 0) allocator.release();
     auto& from = block.is_recorded ? recordings : allocator;
-    if (time == block.taken) addresses[number] = from.take(block.num_bytes);
-    else from.free(addresses[number]);
+    if (time == block.taken) taken[number] = from.take(block.num_bytes);
+    else from.free(taken[number]);
     if (time >= begin) most = std::max(most, allocator.reserved() + recordings.reserved());
   }
   return most;

@@ -1,8 +1,7 @@
 #pragma once
 #include <array>
+#include <compare>
 #include <limits>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "memory/profile.h"
@@ -18,10 +17,10 @@ class CachingAllocator {
   /// still missing is counted beyond the limit.
   explicit CachingAllocator(int64_t limit = std::numeric_limits<int64_t>::max()) : limit_(limit) {}
 
-  /// The address of a block of at least `num_bytes`, more than 0.
-  int64_t take(int64_t num_bytes);
-  /// std::logic_error for an address that was not taken.
-  void free(int64_t address);
+  /// The number of a block of at least `num_bytes`, more than 0: its own until it is free.
+  size_t take(int64_t num_bytes);
+  /// std::logic_error for a number that is not taken.
+  void free(size_t number);
   /// Gives segments that are free as a whole back to the driver.
   void release();
 
@@ -39,10 +38,19 @@ class CachingAllocator {
 
     bool is_segment() const { return before == kNone && after == kNone; }
   };
-  /// Free blocks of a pool by size and address, the smallest first, of equal ones the one with the lowest address. They are few.
-  using Free = std::vector<std::pair<int64_t, int64_t>>;
+  /// A free block: the smallest comes first, of equal ones the one with the lowest address.
+  struct FreeBlock {
+    int64_t num_bytes = 0, address = 0;
+    size_t number = 0;
+    auto operator<=>(const FreeBlock&) const = default;
+  };
+  /// Those of a pool in order; they are few.
+  struct Pool {
+    std::vector<FreeBlock> free;
+    int64_t num_segments = 0;  ///< of `free`, how many are segments as a whole
+  };
 
-  Free& free_of(const Block& block) { return free_[block.is_small ? 0 : 1]; }
+  Pool& pool_of(const Block& block) { return pools_[block.is_small ? 0 : 1]; }
   void set_free(size_t number);
   void set_used(size_t number);
   size_t add(const Block& block);
@@ -55,9 +63,8 @@ class CachingAllocator {
   int64_t limit_;
   int64_t reserved_ = 0, allocated_ = 0, next_address_ = 0;
   std::vector<Block> blocks_;
-  std::vector<size_t> unused_;                   ///< numbers of blocks that are no more
-  std::unordered_map<int64_t, size_t> numbers_;  ///< blocks' by address
-  std::array<Free, 2> free_;                     ///< free blocks, small ones and large ones
+  std::vector<size_t> unused_;  ///< numbers of blocks that are no more
+  std::array<Pool, 2> pools_;   ///< of small blocks and of large ones
 };
 
 /// The most that the caching allocator keeps from `begin` to before `end` when it is asked for these blocks from the first on. Segments

@@ -75,7 +75,10 @@ const std::vector<LookAlike> kLookAlikes{
      .has = {{"txt_norm.weight", 0, 2560}, {"proj_out.weight", 0, 128}, {kTextModulationMark}},
      .taken_by = kTextModulationMark},
     {.name = "Lens", .has = {{"txt_norm.0.weight"}, {"img_in.weight"}}, .taken_by = kTextModulationMark},
-    {.name = "Boogu", .has = {{"image_index_embedding"}, {"ref_image_patch_embedder.weight"}}},
+    {.name = "OmniGen2",
+     .classes = {"OmniGen2Transformer2DModel"},
+     .has = {{"image_index_embedding"}, {"ref_image_patch_embedder.weight"}},
+     .lacks = "double_stream_layers.0.img_self_attn.norm_q.weight"},
 };
 
 bool holds(const io::TensorSource& tensors, const Mark& mark) {

@@ -47,6 +47,19 @@ TEST(FlowSampler, SigmasEqualDiffusers) {
   EXPECT_EQ(num_schedules, 67);
 }
 
+/// A model that is told of less noise than there is at first, and one whose own sampler draws new noise.
+TEST(FlowSampler, ALineMayBeginBelowAllNoise) {
+  const FlowSamplerConfig config{.shift = 1, .use_dynamic_shifting = false, .first = 0.999, .sampler = "lcm"};
+  const auto sigmas = sampling_sigmas(config, 4, 256);
+  ASSERT_EQ(sigmas.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(sigmas[i], 0.999 * static_cast<double>(4 - i) / 4, 1e-12) << i;
+  const auto sampler = FlowProcess(config).sampler({.num_steps = 4, .num_image_tokens = 256});
+  const auto latents = at::ones({2}), prediction = at::full({2}, 0.5);
+  const auto after = sampler->update(latents, prediction, 0, [] { return at::full({2}, 3.0); });
+  EXPECT_NEAR(after[0].item<double>(), (1 - 0.999 * 0.5) * (1 - sigmas[1]) + 3 * sigmas[1], 1e-6);
+  EXPECT_NEAR(sampler->update(latents, prediction, 3, {})[0].item<double>(), 1 - 0.5 * sigmas[3], 1e-6);
+}
+
 TEST(FlowSampler, EulerStepEqualsDiffusers) {
   const auto file = golden_flow();
   const auto walk = FlowProcess(config_of("dynamic")).sampler({"euler", "default", 4, 1024});

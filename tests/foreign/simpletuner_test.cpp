@@ -146,6 +146,22 @@ TEST_F(SimpleTuner, KandinskyHasLayersAndALengthOfItsOwn) {
               Contains(HasSubstr("model_family = kandinsky5-video: this kind is not trained here")));
 }
 
+TEST_F(SimpleTuner, BooguImageIsTheDistilledModelWhereNoFlavourIsNamed) {
+  for (const char* flavour : {"", "v0.1-turbo", "v0.1-turbo-fp8"}) {
+    auto done = with({{"model_family", "boogu_image"}, {"model_flavour", flavour}});
+    EXPECT_EQ(done.value("is_distilled"), true) << flavour;
+    EXPECT_FALSE(done.is_from("extra_inputs")) << flavour;
+  }
+  auto done = with({{"model_family", "boogu_image"}, {"model_flavour", "v0.1-edit"}});
+  EXPECT_EQ(done.value("lora_target_modules"), "to_k,to_q,to_v,to_out.0");
+  EXPECT_EQ(done.value("max_sequence_length"), 1024);
+  EXPECT_EQ(done.value("extra_inputs"), "edit_image");
+  EXPECT_FALSE(done.is_from("is_distilled"));
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("not trained here"))));
+  EXPECT_FALSE(with({{"model_family", "boogu_image"}, {"pretrained_model_name_or_path", "x"}}).is_from("is_distilled"));
+  EXPECT_FALSE(with({{"model_family", "flux"}, {"model_flavour", "v0.1-turbo"}}).is_from("is_distilled"));
+}
+
 TEST_F(SimpleTuner, DatasetsAreAListBesideIt) {
   write_datasets(Value::array({{{"id", "cats"},
                                 {"type", "local"},

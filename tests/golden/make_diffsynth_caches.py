@@ -184,10 +184,20 @@ def qwen_image_21():
          expected | {f"latents_of_references.{i}": x[0] for i, x in enumerate(references)})
 
 
+def boogu():
+    """The mask has whole numbers, and reference pictures are a list in a list."""
+    latents, text = torch.randn(1, 16, 6, 8), torch.randn(1, 9, 16)
+    positive = {"instruction_hidden_states": text, "instruction_attention_mask": torch.ones(1, 9, dtype=torch.int64)}
+    expected = {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 9)}
+    save("boogu", {"input_latents": latents, "ref_image_hidden_states": None}, positive, expected)
+    reference = torch.randn(16, 4, 6)
+    save("boogu_edit", {"input_latents": latents, "ref_image_hidden_states": [[reference]]}, positive, expected | {"latents_of_references.0": reference})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, moss_image, ideogram4, fibo2, qwen_layered, qwen_image_21):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, moss_image, ideogram4, fibo2, qwen_layered, qwen_image_21, boogu):
         torch.manual_seed(17)  # so that no family's numbers depend on those before it
         write()
     for file in OUT.iterdir():

@@ -9,7 +9,7 @@ import pathlib
 from diffsynth.diffusion.flow_match import FlowMatchScheduler
 from safetensors.torch import save_file
 
-FAMILIES = {"flux": "FLUX.1", "qwen_image": "Qwen-Image", "qwen_image_21": "Qwen-Image", "flux2": "FLUX.2", "zimage": "Z-Image", "anima": "Z-Image", "ernie_image": "ERNIE-Image", "moss_image": "MOSS-Image", "ideogram4": "Ideogram4", "fibo2": "Fibo"}
+FAMILIES = {"flux": "FLUX.1", "qwen_image": "Qwen-Image", "qwen_image_21": "Qwen-Image", "flux2": "FLUX.2", "zimage": "Z-Image", "anima": "Z-Image", "ernie_image": "ERNIE-Image", "moss_image": "MOSS-Image", "ideogram4": "Ideogram4", "boogu": "Boogu", "fibo2": "Fibo"}
 
 
 def main():

@@ -84,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthGrid,
                                          Family{"ernie_image", "ernie_image_pipeline", 0.677, {0.551, 1.798, 0.547}},
                                          Family{"moss_image", "moss_image_pipeline", 0.5, {0.480, 1.580, 0.480}},
                                          Family{"ideogram4", "ideogram4_pipeline", 0.621, {0.477, 1.571, 0.477}},
+                                         Family{"boogu", "boogu_pipeline", 0.684, {0.553, 1.820, 0.554}},
                                          Family{"fibo2", "fibo2_pipeline", 0.583, {0.492, 1.623, 0.494}}),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -14,6 +14,23 @@ try "$work/data" env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish"
 took=$((SECONDS - began))
 say "installed, trained a LoRA and drew with it after $took s"
 ((took < 180)) || { echo "that should take less than three minutes" >&2; exit 1; }
+# What pip asks for is what there are programs for.
+"$work/venv/bin/python" - <<'PYTHON'
+import importlib.metadata, sys
+from burnish.__main__ import programs
+from pip._vendor.packaging.requirements import Requirement
+asked = Requirement(importlib.metadata.requires("burnish")[0]).specifier
+wrong = [version for version in programs() if version not in asked] + [version for version in "2.10.0 2.12.1 2.13.0 2.14.1 2.15.1".split() if version in asked]
+sys.exit(f"the wheel asks for torch {asked}, which is wrong of {', '.join(wrong)}" if wrong else 0)
+PYTHON
+for other in "$PWD"/.deps/torch-*/; do
+  say "the wheel, beside $(basename "$other")"
+  python3 -m venv "$work/other"
+  echo "$other" >"$(echo "$work"/other/lib/python3*/site-packages)/torch_of_the_test.pth"
+  "$work/other/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*_x86_64.whl
+  env -i PATH=/usr/bin:/bin python3 tests/packages/check_runs.py "$work/other/bin/burnish"
+  rm -rf "$work/other"
+done
 # Parquet is read with pyarrow, and a sentence says so without it.
 look() { env -i PATH=/usr/bin:/bin XDG_CACHE_HOME="$work/cache" "$work/venv/bin/burnish" data tests/golden/data/parquets/photos.parquet; }
 if look 2>"$work/said"; then exit 1; fi
@@ -42,7 +59,7 @@ say "the wheel without a torch says so"
 python3 -m venv "$work/bare"
 "$work/bare/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*_x86_64.whl
 if "$work/bare/bin/burnish" --version 2>"$work/said"; then exit 1; fi
-grep -q "torch 2.11.0 is needed" "$work/said"
+grep -q "torch 2.11.0 or 2.15.0 is needed" "$work/said"
 
 ((EUID == 0)) || { say "the Debian package needs root to be tried; it was not"; exit 0; }
 say "the Debian package, in a new Debian 12"
@@ -53,7 +70,7 @@ chroot "$work/root" sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive 
   >"$work/said" 2>&1 ||
   { cat "$work/said" >&2; exit 1; }
 if chroot "$work/root" burnish --version 2>"$work/said"; then exit 1; fi
-grep -q "torch 2.11.0 is needed" "$work/said"
+grep -q "torch 2.11.0 or 2.15.0 is needed" "$work/said"
 try /work env BURNISH_TORCH=/opt/site/torch chroot "$work/root" burnish
 
 say "the wheel, in a new Debian 13"

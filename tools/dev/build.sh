@@ -215,7 +215,7 @@ run_arm64_tests() {
   OMP_NUM_THREADS=1 run_listed tests/arm64.txt build-arm64 "$1" env || die "tests fail on aarch64, see above"
   [[ -z $1 ]] || return 0
   build build-arm64 burnish
-  OMP_NUM_THREADS=1 python3 tests/arm64/check_runs.py build-arm64/burnish
+  OMP_NUM_THREADS=1 python3 tests/packages/check_runs.py build-arm64/burnish
 }
 
 verb_test() {

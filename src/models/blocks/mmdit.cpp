@@ -106,14 +106,14 @@ at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype) {
   return at::cat({angles.cos(), angles.sin()}, -1).to(dtype);
 }
 
-std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places_L, const std::vector<int64_t>& dims, double theta) {
+std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places, const std::vector<int64_t>& dims, double theta) {
   std::vector<at::Tensor> angles;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     auto frequencies =
-        (at::arange(0, dims[axis], 2, places_L.at(axis).options()) * (-std::log(theta) / static_cast<double>(dims[axis]))).exp();
-    angles.push_back(places_L[axis].unsqueeze(1) * frequencies.unsqueeze(0));
+        (at::arange(0, dims[axis], 2, places.at(axis).options()) * (-std::log(theta) / static_cast<double>(dims[axis]))).exp();
+    angles.push_back(places[axis].unsqueeze(-1) * frequencies);
   }
-  auto table = at::cat(angles, 1);
+  auto table = at::cat(angles, -1);
   return {table.cos().to(at::kFloat), table.sin().to(at::kFloat)};
 }
 

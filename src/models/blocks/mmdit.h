@@ -39,8 +39,8 @@ at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype);
 inline constexpr int64_t kTimeChannels = 256;
 
 /// Computes rotary tables {cos, sin} [L, P] in fp32 for the places of L tokens along several axes, each of which has a share of every head:
-/// `dims`. Places are fp64, and so is what is computed of them (diffusers: get_1d_rotary_pos_embed).
-std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places_L, const std::vector<int64_t>& dims, double theta);
+/// `dims`; of places [B, L] tables [B, L, P]. Places are fp64, and so is what is computed of them (diffusers: get_1d_rotary_pos_embed).
+std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places, const std::vector<int64_t>& dims, double theta);
 
 /// Runs linear, SiLU, linear: it embeds timestep, guidance and pooled text; its layers are linear_1 and linear_2.
 class EmbedMlp : public nn::Module {

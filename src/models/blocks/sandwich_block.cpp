@@ -1,17 +1,17 @@
 #include "models/blocks/sandwich_block.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/tanh.h>
 
 #include "kernels/gated_residual/gated_residual.h"
-#include "nn/recomputed_values.h"
+#include "models/blocks/scaled_norm.h"
 
 namespace burnish::models {
 
 namespace {
 
+<<<<<<< HEAD
 /// {weight of an RMS norm [D], of each kind of tokens x [B, L, D], and where it is scaled a scale [B, D]} -> the norm of all x, one behind
 /// the other, each times 1 + its scale.
 nn::Compute norm_of_all_by(double eps, bool is_scaled) {
@@ -25,6 +25,8 @@ nn::Compute norm_of_all_by(double eps, bool is_scaled) {
   };
 }
 
+=======
+>>>>>>> main
 /// {weight of an RMS norm, x of several kinds of tokens, which are so many} -> the norm of each kind.
 nn::Compute norm_of_each_by(double eps, const std::vector<int64_t>& lengths) {
   return [=](const nn::Tensors& in) {
@@ -39,17 +41,18 @@ nn::Compute norm_of_each_by(double eps, const std::vector<int64_t>& lengths) {
 SandwichBlock::SandwichBlock(const Sizes& sizes, const at::TensorOptions& options)
     : condition_width_(sizes.condition_width),
       attention_(sizes.attention, options),
-      feed_forward_(sizes.attention.width, sizes.hidden, options, {.gate = "w1", .up = "w3", .down = "w2"}),
+      feed_forward_(sizes.attention.width, sizes.hidden, options, sizes.names.in_mlp),
       attention_norm1_(sizes.attention.width, sizes.norm_eps, options),
       attention_norm2_(sizes.attention.width, sizes.norm_eps, options),
       ffn_norm1_(sizes.attention.width, sizes.norm_eps, options),
-      ffn_norm2_(sizes.attention.width, sizes.norm_eps, options) {
-  own("attention", attention_);
-  own("feed_forward", feed_forward_);
-  own("attention_norm1", attention_norm1_);
-  own("attention_norm2", attention_norm2_);
-  own("ffn_norm1", ffn_norm1_);
-  own("ffn_norm2", ffn_norm2_);
+      ffn_norm2_(sizes.attention.width, sizes.norm_eps, options),
+      is_modulated_(sizes.condition_width > 0 || sizes.is_given_modulation) {
+  own(sizes.names.attention, attention_);
+  own(sizes.names.mlp, feed_forward_);
+  own(sizes.names.attention_norm1, attention_norm1_);
+  own(sizes.names.attention_norm2, attention_norm2_);
+  own(sizes.names.ffn_norm1, ffn_norm1_);
+  own(sizes.names.ffn_norm2, ffn_norm2_);
   if (condition_width_ == 0) return;
   modulation_ = std::make_unique<nn::Linear>(condition_width_, 4 * sizes.attention.width, options);
   own(sizes.modulation, *modulation_);
@@ -80,7 +83,8 @@ void SandwichBlock::add(Runs& runs, const at::Tensor& y_BLD, const nn::RMSNorm& 
 }
 
 SandwichBlock::Runs SandwichBlock::runs_of(const nn::Tensors& in) const {
-  if (!modulation_) return {{in[0]}};
+  if (!is_modulated_) return {{in[0]}};
+  if (!modulation_) return {{in[0], in[3].chunk(4, -1)}};
   if (in[3].size(1) == condition_width_) return {{in[0], modulation_->forward(in[3]).chunk(4, -1)}};
   const auto both = modulation_->forward(in[3].unflatten(1, {2, condition_width_})).unbind(1);
   return {{in[4], both[1].chunk(4, -1)}, {in[0], both[0].chunk(4, -1)}};
@@ -88,11 +92,11 @@ SandwichBlock::Runs SandwichBlock::runs_of(const nn::Tensors& in) const {
 
 nn::Tensors SandwichBlock::body_with(const nn::Tensors& in, const std::function<void(Runs&)>& between) const {
   auto runs = runs_of(in);
-  const size_t num_fixed = 3 + (modulation_ ? runs.size() : 0);
+  const size_t num_fixed = 3 + (is_modulated_ ? runs.size() : 0);
   const auto bias = in.size() > num_fixed ? in[num_fixed] : at::Tensor();
-  auto scale = [&](size_t number) { return modulation_ ? std::optional(number) : std::nullopt; };
+  auto scale = [&](size_t number) { return is_modulated_ ? std::optional(number) : std::nullopt; };
   auto gate = [&](size_t number) {
-    return [this, number](const Run& run) { return modulation_ ? at::tanh(run.modulation[number]) : at::Tensor(); };
+    return [this, number](const Run& run) { return is_modulated_ ? at::tanh(run.modulation[number]) : at::Tensor(); };
   };
   auto projected = normed(
       runs, attention_norm1_, [&](const at::Tensor& x) { return attention_.project(x); }, scale(0));

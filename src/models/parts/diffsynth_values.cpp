@@ -89,9 +89,10 @@ DiffsynthValue references_in_list(const std::string& name) {
           .make = [=](const DiffsynthValue::Find& find) -> pipeline::Value {
             auto pictures = find(name);
             for (auto& picture : pictures) {
-              if (picture.dim() != 4 || picture.size(0) != 1)
-                data_error("models", "'{}' has the shape {}, and latents have [1, C, H, W]", name, picture.sizes().vec());
-              picture = picture[0];
+              const bool is_batch = picture.dim() == 4 && picture.size(0) == 1;
+              if (!is_batch && picture.dim() != 3)
+                data_error("models", "'{}' has the shape {}, and latents have [1, C, H, W] or [C, H, W]", name, picture.sizes().vec());
+              if (is_batch) picture = picture[0];
             }
             return pipeline::TensorLists{std::move(pictures)};
           },

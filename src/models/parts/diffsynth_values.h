@@ -18,7 +18,7 @@ using FromTokens = std::function<at::Tensor(const at::Tensor& tokens_NK, int64_t
 DiffsynthValue picture_in_tokens(const std::string& name, const std::string& places, FromTokens from_tokens);
 /// Tokens of reference pictures.
 DiffsynthValue references_in_tokens(const std::string& name, const std::string& places, FromTokens from_tokens);
-/// Reference pictures, [1, C, h, w] each, alone or in a list.
+/// Reference pictures, [1, C, h, w] or [C, h, w] each, alone or in a list.
 DiffsynthValue references_in_list(const std::string& name);
 
 /// Latents of layers, [F, C, h, w]: [1, C, F, h, w].

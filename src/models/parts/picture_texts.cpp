@@ -92,6 +92,16 @@ Extent scaled_up_to(const Extent& picture, int64_t area) {
   return {.height = side(height), .width = side(width)};
 }
 
+Extent shrunk_to(const Extent& picture, int64_t area) {
+  constexpr int64_t kStep = 16;
+  const auto most = std::sqrt(static_cast<double>(area));
+  const auto longest = static_cast<double>(std::max(picture.height, picture.width));
+  const auto by =
+      std::min({most / std::sqrt(static_cast<double>(picture.height) * static_cast<double>(picture.width)), 2 * most / longest, 1.0});
+  auto side = [&](int64_t length) { return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(length) * by) / kStep) * kStep; };
+  return {.height = side(picture.height), .width = side(picture.width)};
+}
+
 at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area, ScaleTo to) {
   auto size = to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
   return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);

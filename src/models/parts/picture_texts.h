@@ -39,6 +39,9 @@ std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesyste
 Extent scaled_to(const Extent& picture, int64_t area);
 /// Returns them as multiples of 16 that are no smaller (diffusers: calculate_dimensions of pipeline_longcat_image_edit.py).
 Extent scaled_up_to(const Extent& picture, int64_t area);
+/// Returns the sides of a picture that is made no larger than an area, and neither side longer than twice that of a square of it, cut down
+/// to multiples of 16; it is made no smaller than it has to be.
+Extent shrunk_to(const Extent& picture, int64_t area);
 using ScaleTo = Extent (*)(const Extent& picture, int64_t area);
 /// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
 at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area, ScaleTo to = scaled_to);

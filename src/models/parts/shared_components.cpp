@@ -359,6 +359,13 @@ Option embedded_guidance_option(double when_drawing) {
           .when_drawing = when_drawing};
 }
 
+Option distilled_option() {
+  return {.name = "is_distilled",
+          .help = "draw as a model that was distilled is drawn; on by itself where the model's folder says that it was",
+          .otherwise = false,
+          .elsewhere = "its files say how it is drawn, leave it out"};
+}
+
 void refuse_given(const ModelOptions& options, const Option& option) {
   if (options.own.is_given(option)) config_error("models", "{} is not supported for this model; {}", option.name, option.elsewhere);
 }
@@ -390,7 +397,8 @@ namespace {
 std::optional<std::filesystem::path> beside_encoder(const ModelFiles& files, const std::string& folder) {
   for (const auto& entry : files.entries) {
     auto whole = std::filesystem::absolute(entry.folder / "").parent_path();
-    if (!whole.filename().string().starts_with("text_encoder")) continue;
+    const auto name = whole.filename().string();
+    if (!name.starts_with("text_encoder") && name != "mllm") continue;
     if (auto beside = whole.parent_path() / folder; io::is_folder(beside)) return beside;
     if (auto beside = whole.parent_path() / kInProcessor; folder == "tokenizer" && io::is_there(beside)) return beside.parent_path();
     if (io::is_there(whole / "tokenizer.json") || io::is_there(whole / "vocab.json")) return whole;

@@ -135,6 +135,8 @@ int64_t prompt_length(const ModelOptions& options, int64_t otherwise);
 
 /// Returns the option embedded_guidance, of families with models that are told a guidance: 1 in training, and this when drawing.
 Option embedded_guidance_option(double when_drawing = 1);
+/// Returns the option is_distilled, of families whose files may not say that a model was distilled.
+Option distilled_option();
 /// Throws a config Error where an option is given that the opened model, another of its family's, does not have.
 void refuse_given(const ModelOptions& options, const Option& option);
 

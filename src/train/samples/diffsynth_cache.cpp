@@ -70,9 +70,11 @@ struct Read {
   std::map<std::string, std::string> keys;
 };
 
-/// The tensors of a value, a tensor or a list of them, with their checksums compared; none of any other value.
+/// The tensors of a value, a tensor, a list of them or such a list of one sample, with their checksums compared; none of any other value.
 std::vector<at::Tensor> tensors_of(io::PthFile& file, const io::PickleValue* value) {
   std::vector<at::Tensor> tensors;
+  const auto is_list = [](const io::PickleValue& item) { return item.kind == Kind::list || item.kind == Kind::tuple; };
+  if (value != nullptr && is_list(*value) && value->items.size() == 1 && is_list(*value->items[0])) value = value->items[0];
   if (value == nullptr) return tensors;
   const auto take = [&](const io::PickleValue& item) {
     file.verify(item);
@@ -80,7 +82,7 @@ std::vector<at::Tensor> tensors_of(io::PthFile& file, const io::PickleValue* val
   };
   if (io::PthHeader::is_tensor(*value)) {
     take(*value);
-  } else if (value->kind == Kind::list || value->kind == Kind::tuple) {
+  } else if (is_list(*value)) {
     for (const auto* item : value->items) {
       if (!io::PthHeader::is_tensor(*item)) return {};
       take(*item);

@@ -121,7 +121,10 @@ class Damaged : public testing::TestWithParam<Part> {
       auto opened = open_model(files(), options);
       if (is_adapter()) return merge_adapter(*opened), "";
       const std::string& folder = GetParam().folder;
-      const std::string component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder == kStep1x ? "text_encoder" : folder;
+      const std::string component = folder == "transformer"                 ? "dit"
+                                    : folder.empty()                        ? "vae"
+                                    : folder == kStep1x || folder == "mllm" ? "text_encoder"
+                                                                            : folder;
       std::vector<std::string> components{component};
       if (component == "text_encoder" && options.references) components.emplace_back("image_encoder");
       for (const auto& name : components) {
@@ -370,7 +373,8 @@ void Damaged::damage_settings(int64_t stride) {
 // clang-format off
 const std::vector<Part> kFurtherParts{
     {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true}, 
-    {"krea2_pipeline", "text_encoder", true, nullptr, "krea2_edit"}, {"fibo2_pipeline", "text_encoder", true},
+    {"krea2_pipeline", "text_encoder", true, nullptr, "krea2_edit"}, {"boogu_pipeline", "mllm", true},
+    {"fibo2_pipeline", "text_encoder", true},
     {"pipeline", "controlnet", false, "flux_extras/controlnet"}, {"pipeline", "image_encoder", false, "flux_extras/siglip"},
     {"pipeline", "ipadapter", false, "flux_extras/ipadapter.bin"}, {"pipeline", "flux_redux_image_embedder", false, "flux_extras/redux.safetensors"},
     {"pipeline", "value_controller", false, "flux_extras/value_controller.safetensors"},

@@ -1,6 +1,7 @@
 // Processes that share out the tokens of every sample (sequence_size) train as one process does.
 #include <ATen/ops/linalg_vector_norm.h>
 
+#include "tests/integration/families/boogu.h"
 #include "tests/integration/families/fibo2.h"
 #include "tests/integration/families/flux_extras.h"
 #include "tests/integration/families/krea2.h"
@@ -222,6 +223,16 @@ TEST_F(SequenceOf, PicturesBesideTheTarget) {
   model = qwen_image_21_edit_model();
   data = qwen_image_21_edit_data();
   for (const char* targets : {"to_q,img_mlp.out ", "modulation.1,to_k "}) expect_same("--lora_target_modules " + std::string(targets));
+}
+
+// Places have no even shares of the picture's tokens alone, which attend to each other in Boogu-Image's blocks of two streams.
+TEST_F(SequenceOf, PicturesThatAttendToThemselves) {
+  model = boogu_model();
+  for (const auto& given : {data, boogu_edit_data()}) {
+    data = given;
+    for (const char* more : {"", "--use_gradient_checkpointing ", "--lora_target_modules caption_embedder.1,timestep_embedder.linear_1 "})
+      expect_same(more);
+  }
 }
 
 TEST_F(SequenceOf, WhatTheBlocksOfFluxAreGivenBeside) {

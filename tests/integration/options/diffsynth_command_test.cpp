@@ -1,4 +1,5 @@
 // Command lines as DiffSynth-Studio's examples of FLUX.1, FLUX.2, Z-Image and Qwen-Image spell them, with `burnish train` in front.
+#include "tests/integration/families/boogu.h"
 #include "tests/integration/families/ernie_image.h"
 #include "tests/integration/families/flux2.h"
 #include "tests/integration/families/flux2_dev.h"
@@ -284,6 +285,39 @@ TEST_F(KleinCommand, SplitIsTheSameAsOneRun) {
       "4B:vae/diffusion_pytorch_model.safetensors\"" + tokenizer + lora() + out_path("cache") + " --task \"sft:data_process\"");
   run("--dataset_base_path " + quoted(at("cache")) + " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + id +
       "base-4B:transformer/*.safetensors\"" + tokenizer + lora() + out_path("split") + " --task \"sft:train\"");
+  EXPECT_EQ(read_file(at("out") / "step-4.safetensors"), read_file(at("split") / "step-4.safetensors"));
+}
+
+/// DiffSynth-Studio's examples of Boogu-Image, whose tokenizer lies beside the text encoder's weights: Base, and Edit in two stages.
+TEST_F(BadInput, BooguImageOfDiffSynthStudio) {
+  const auto to = at("models/Boogu/Boogu-Image-0.1-Edit");
+  fs::create_directories(to);
+  for (const char* part : {"transformer", "mllm", "vae"}) fs::copy(kBoogu / "model" / part, to / part, fs::copy_options::recursive);
+  for (const auto& file : fs::directory_iterator(kBoogu / "model/processor")) fs::copy(file.path(), to / "mllm" / file.path().filename());
+  auto run = [&](const std::string& command) {
+    auto outcome = run_burnish("train " + command, "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  };
+  const std::string id = "Boogu/Boogu-Image-0.1-Edit:", encoders = id + "mllm/*.safetensors," + id + "vae/*.safetensors";
+  auto with = [&](const std::string& models) {
+    return " --max_pixels 4096 --dataset_repeat 1 --model_id_with_origin_paths \"" + models +
+           "\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" --lora_target_modules "
+           "\"to_q,to_k,to_v,to_out.0,img_to_q,img_to_k,img_to_v,img_out,instruct_to_q,instruct_to_k,instruct_to_v,instruct_out\" "
+           "--lora_rank 32 --use_gradient_checkpointing --dataset_num_workers 8 --find_unused_parameters ";
+  };
+  const auto all = with(id + "transformer/*.safetensors," + encoders);
+  EXPECT_NE(run("--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+                quoted(kGolden / "pictures/metadata.csv") + all + "--data_file_keys \"image\" --output_path " + quoted(at("base")))
+                .find("lora of rank 32, scale 1 on 46 layers"),
+            std::string::npos);
+  const auto edits = "--dataset_metadata_path " + quoted(kBooguEdit / "metadata.json");
+  const std::string keys = "--data_file_keys \"image,edit_image\" --extra_inputs \"edit_image\" --processor_path " +
+                           quoted(kBoogu / "model/processor") + " --output_path ";
+  run(edits + all + keys + quoted(at("out")));
+  run(edits + with(encoders) + "--task \"sft:data_process\" " + keys + quoted(at("cache")));
+  run("--dataset_base_path " + quoted(at("cache")) + with(id + "transformer/*.safetensors") + "--task \"sft:train\" " + keys +
+      quoted(at("split")));
   EXPECT_EQ(read_file(at("out") / "step-4.safetensors"), read_file(at("split") / "step-4.safetensors"));
 }
 

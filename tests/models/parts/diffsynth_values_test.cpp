@@ -1,6 +1,7 @@
 #include "models/parts/diffsynth_values.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 
@@ -43,4 +44,16 @@ TEST(TokenGrids, RefuseWhatIsNoPicture) {
   EXPECT_THAT(test::error_of([] { grids_at(places({{2, 3}}).narrow(0, 0, 5)); }), HasSubstr("no picture"));
   EXPECT_THAT(test::error_of([] { grids_at(places({{2, 3}}).narrow(0, 1, 5)); }), HasSubstr("corner"));
   EXPECT_THAT(test::error_of([] { grids_at(places({{2, 3}}).narrow(1, 0, 2)); }), HasSubstr("places"));
+}
+
+TEST(ReferencesInAList, MayHaveADimensionOfABatch) {
+  const auto value = references_in_list("latents");
+  const auto latents = at::tensor(std::vector<double>(24, 1.0)).view({2, 3, 4});
+  const auto found = std::get<pipeline::TensorLists>(value.make([&](const std::string&) {
+    return std::vector{latents, latents.unsqueeze(0)};
+  }));
+  ASSERT_EQ(found.at(0).size(), 2u);
+  for (const auto& picture : found[0]) EXPECT_TRUE(at::equal(picture, latents));
+  EXPECT_THAT(test::error_of([&] { value.make([&](const std::string&) { return std::vector{latents[0]}; }); }),
+              HasSubstr("latents have [1, C, H, W] or [C, H, W]"));
 }

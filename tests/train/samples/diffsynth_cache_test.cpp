@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
                                          Cached{"moss_image", "moss_image_pipeline", 3}, Cached{"ideogram4", "ideogram4_pipeline", 3},
                                          Cached{"fibo2", "fibo2_pipeline", 4}, Cached{"qwen_layered", "qwen_layered_pipeline", 4},
                                          Cached{"qwen_image_21", "qwen_image_21_pipeline", 3},
-                                         Cached{"qwen_image_21_edit", "qwen_image_21_pipeline", 5}),
+                                         Cached{"qwen_image_21_edit", "qwen_image_21_pipeline", 5}, Cached{"boogu", "boogu_pipeline", 3},
+                                         Cached{"boogu_edit", "boogu_pipeline", 4}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 /// Values of models of clips that read more than a text, as their caches hold them.

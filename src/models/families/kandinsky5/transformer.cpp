@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "models/blocks/patch_tokens.h"
 #include "models/blocks/waves.h"
 #include "models/families/kandinsky5/blocks.h"
 #include "nn/modulation_in_fp32.h"
@@ -21,13 +22,6 @@ constexpr int64_t kPatch = 2;
 constexpr double kRopeTheta = 10000;
 /// Vectors of modulation of a text's block, of a picture's, and of the last norm.
 constexpr int64_t kOfText = 6, kOfPicture = 9, kOfLast = 2;
-
-/// Latents [B, C, H, W] -> [B, H/2 · W/2, 4 C]; the channels of a place in the patch stand side by side, unlike in what comes out.
-at::Tensor to_tokens(const at::Tensor& x) {
-  const auto rows = x.size(2) / kPatch, columns = x.size(3) / kPatch;
-  auto patches = x.view({x.size(0), x.size(1), rows, kPatch, columns, kPatch}).permute({0, 2, 4, 3, 5, 1});
-  return patches.reshape({x.size(0), rows * columns, -1});
-}
 
 /// Rotary tables [T, P] of a text's tokens, by their number.
 std::pair<at::Tensor, at::Tensor> text_tables(const Config& c, int64_t num_text, const at::TensorOptions& options) {
@@ -180,7 +174,8 @@ at::Tensor Transformer::modulate(const at::Tensor& conditioning_BS) const {
 /// Returns the tokens with which the held blocks begin, all of them.
 Transformer::Tokens Transformer::first_tokens(const Inputs& in, int64_t num_picture) const {
   if (const auto* start = body_->start.get()) {
-    return {start->text_in.forward(in.text_BTE), start->picture_in.forward(to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()))};
+    return {start->text_in.forward(in.text_BTE),
+            start->picture_in.forward(channels_last_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()))};
   }
   const auto num_text = in.hidden_BLD.size(1) - num_picture;
   return {in.hidden_BLD.narrow(1, 0, num_text).contiguous(), in.hidden_BLD.narrow(1, num_text, num_picture).contiguous()};

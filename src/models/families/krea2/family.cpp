@@ -51,10 +51,7 @@ extern const Family kFamily{
     .describe = describe_entry,
     .options = {prompt_length_option(),
                 tile_option(),
-                {.name = "is_distilled",
-                 .help = "draw with the shift of Krea 2 Turbo, which is one for all sizes; on by itself where model_index.json says so",
-                 .otherwise = false,
-                 .elsewhere = "it is of Krea 2, leave it out"},
+                distilled_option(),
                 {.name = "reference_form",
                  .help =
                      "how Krea 2 sees reference pictures: frames (each behind the target, without noise: ai-toolkit, ComfyUI) or overlaid "

@@ -16,6 +16,7 @@
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/blocks/mmdit.h"
+#include "models/blocks/patch_tokens.h"
 #include "models/blocks/sandwich_block.h"
 
 namespace burnish::models::zimage {
@@ -26,17 +27,6 @@ constexpr int64_t kTimeFrequencies = 128, kTokenMultiple = 32;
 constexpr double kLastNormEps = 1e-6, kHeadNormEps = 1e-5;
 
 int64_t filled_up(int64_t num_tokens) { return (num_tokens + kTokenMultiple - 1) / kTokenMultiple * kTokenMultiple; }
-
-/// [B, C, H, W] -> [B, H/2 · W/2, 4 C]: each 2×2 patch becomes one token, with the channels of a pixel side by side.
-at::Tensor to_tokens(const at::Tensor& x) {
-  auto B = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
-  return x.view({B, C, H / 2, 2, W / 2, 2}).permute({0, 2, 4, 3, 5, 1}).reshape({B, H / 2 * (W / 2), 4 * C});
-}
-
-at::Tensor from_tokens(const at::Tensor& x, int64_t rows, int64_t columns) {
-  auto B = x.size(0), C = x.size(2) / 4;
-  return x.view({B, rows, columns, 2, 2, C}).permute({0, 5, 1, 3, 2, 4}).reshape({B, C, rows * 2, columns * 2});
-}
 
 std::vector<std::unique_ptr<nn::Block>> make_stack(int64_t count, const Config& c, bool modulated, const at::TensorOptions& options) {
   const SandwichBlock::Sizes sizes{.attention = {c.width, c.num_heads(), kHeadNormEps},
@@ -189,7 +179,7 @@ at::Tensor Transformer::refined(const std::vector<std::unique_ptr<nn::Block>>& b
 at::Tensor Transformer::start_tokens(const Inputs& in, const Layout& layout, const at::Tensor& conditioning_BC) {
   auto& s = *start_;
   auto B = in.noisy_BCHW.size(0), num_real = layout.rows * layout.columns;
-  auto picture = s.x_embedder.forward(to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()));
+  auto picture = s.x_embedder.forward(channels_last_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()));
   picture = at::cat({picture, s.x_pad.expand({B, layout.num_picture - num_real, config_.width})}, 1);
   picture = refined(s.noise_refiner, picture, 0, layout, conditioning_BC);
 
@@ -206,7 +196,7 @@ at::Tensor Transformer::velocity(const at::Tensor& tokens_BLD, const at::Tensor&
   auto picture = tokens_BLD.narrow(1, 0, streams.are_whole() ? num_real : streams.length_here(0));
   auto scale_BD = end_->modulation.forward(at::silu(conditioning_BC));
   auto normed = kernels::modulated_norm(picture, scale_BD, at::zeros_like(scale_BD), kLastNormEps);
-  return -from_tokens(streams.joined(0, end_->linear.forward(normed)).narrow(1, 0, num_real), layout.rows, layout.columns);
+  return -of_channels_last_tokens(streams.joined(0, end_->linear.forward(normed)).narrow(1, 0, num_real), layout.rows, layout.columns);
 }
 
 Transformer::Out Transformer::forward(const Inputs& in) {

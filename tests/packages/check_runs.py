@@ -1,5 +1,5 @@
-"""Whole runs of a program that another processor's compiler made: losses and latents of diffusers and peft (tests/golden/pipeline), a run that is
-stopped and goes on to the same bytes, INT8, FP8 and NF4 weights, a picture and a plan.
+"""Whole runs of a program that was made for another processor or another torch: losses and latents of diffusers and peft
+(tests/golden/pipeline), a run that is stopped and goes on to the same bytes, INT8, FP8 and NF4 weights, a picture and a plan.
 
 usage: check_runs.py BURNISH"""
 import json, math, pathlib, struct, subprocess, sys, tempfile, time
@@ -88,7 +88,7 @@ class Runs:
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        runs = Runs(pathlib.Path(sys.argv[1]).resolve(), folder)
+        runs = Runs(pathlib.Path(sys.argv[1]).absolute(), folder)
         print(runs.run("--version").strip())
         for name, check in vars(Runs).items():
             if name not in ("__init__", "run", "train") and not name.startswith("_"):

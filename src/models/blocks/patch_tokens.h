@@ -1,0 +1,12 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace burnish::models {
+
+/// Turns latents [B, C, H, W] -> [B, H/2 · W/2, 4 C], each 2×2 patch into one token with the numbers of a latent side by side, unlike
+/// mmdit::to_tokens.
+at::Tensor channels_last_tokens(const at::Tensor& latents_BCHW);
+/// Turns such tokens back into latents.
+at::Tensor of_channels_last_tokens(const at::Tensor& tokens_BIC, int64_t rows, int64_t columns);
+
+}  // namespace burnish::models
