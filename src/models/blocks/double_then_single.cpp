@@ -3,8 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
-#include <algorithm>
-
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "nn/parts.h"
 
@@ -16,19 +14,8 @@ constexpr double kRopeTheta = 10000.0, kNormEps = 1e-6;
 constexpr DoubleBlock::Names kBlockNames{.image_mlp = "ff", .text_mlp = "ff_context"};
 
 using Linears = std::vector<std::unique_ptr<nn::Linear>>;
-using Range = std::pair<int64_t, int64_t>;
 
-int64_t num_blocks(const TrunkSizes& s) { return s.num_double + s.num_single; }
-bool holds_start(const HeldLayers& p) { return p.begin == 0; }
-bool holds_end(const HeldLayers& p, const TrunkSizes& s) { return p.end > num_blocks(s); }
-
-/// The double blocks of a part, by their numbers in the model: from first to before second. And its single blocks.
-Range double_blocks(const HeldLayers& p, const TrunkSizes& s) { return {std::min(p.begin, s.num_double), std::min(p.end, s.num_double)}; }
-Range single_blocks(const HeldLayers& p, const TrunkSizes& s) {
-  auto number = [&](int64_t block) { return std::clamp(block - s.num_double, int64_t{0}, s.num_single); };
-  return {number(p.begin), number(p.end)};
-}
-int64_t length(const Range& range) { return range.second - range.first; }
+HeldStacks stacks_of(const HeldLayers& part, const TrunkSizes& s) { return held_stacks(part, {s.num_double, s.num_single}); }
 
 std::unique_ptr<nn::Linear> linear_if(bool wanted, int64_t in, int64_t out, const at::TensorOptions& options) {
   return wanted ? std::make_unique<nn::Linear>(in, out, options) : nullptr;
@@ -37,12 +24,12 @@ std::unique_ptr<nn::Linear> linear_if(bool wanted, int64_t in, int64_t out, cons
 }  // namespace
 
 struct DoubleThenSingle::Modulation {
-  Modulation(const TrunkSizes& s, const HeldLayers& p, const at::TensorOptions& o)
-      : norm1(several<nn::Linear>(length(double_blocks(p, s)), s.widths.width(), 6 * s.widths.width(), o)),
-        norm1_context(several<nn::Linear>(length(double_blocks(p, s)), s.widths.width(), 6 * s.widths.width(), o)),
-        norm(several<nn::Linear>(length(single_blocks(p, s)), s.widths.width(), 3 * s.widths.width(), o)),
-        norm_out(linear_if(holds_end(p, s), s.widths.width(), 2 * s.widths.width(), o)) {
-    if (!holds_start(p)) return;
+  Modulation(const TrunkSizes& s, const HeldStacks& held, const at::TensorOptions& o)
+      : norm1(several<nn::Linear>(held.stacks[0].count, s.widths.width(), 6 * s.widths.width(), o)),
+        norm1_context(several<nn::Linear>(held.stacks[0].count, s.widths.width(), 6 * s.widths.width(), o)),
+        norm(several<nn::Linear>(held.stacks[1].count, s.widths.width(), 3 * s.widths.width(), o)),
+        norm_out(linear_if(held.ends, s.widths.width(), 2 * s.widths.width(), o)) {
+    if (!held.begins) return;
     for (const auto& [name, width] : s.embedders) embedders.push_back(std::make_unique<EmbedMlp>(width, s.widths.width(), o));
   }
   std::vector<std::unique_ptr<EmbedMlp>> embedders;
@@ -51,12 +38,12 @@ struct DoubleThenSingle::Modulation {
 };
 
 struct DoubleThenSingle::Body {
-  Body(const TrunkSizes& s, const HeldLayers& p, const at::TensorOptions& o)
-      : x_embedder(linear_if(holds_start(p), s.in_channels, s.widths.width(), o)),
-        context_embedder(linear_if(holds_start(p), s.caption_width, s.widths.width(), o)),
-        double_blocks(several<DoubleBlock>(length(mmdit::double_blocks(p, s)), s.widths, o, kBlockNames)),
-        single_blocks(several<SingleBlock>(length(mmdit::single_blocks(p, s)), s.widths, o)),
-        proj_out(linear_if(holds_end(p, s), s.widths.width(), s.out_channels, o)) {}
+  Body(const TrunkSizes& s, const HeldStacks& held, const at::TensorOptions& o)
+      : x_embedder(linear_if(held.begins, s.in_channels, s.widths.width(), o)),
+        context_embedder(linear_if(held.begins, s.caption_width, s.widths.width(), o)),
+        double_blocks(several<DoubleBlock>(held.stacks[0].count, s.widths, o, kBlockNames)),
+        single_blocks(several<SingleBlock>(held.stacks[1].count, s.widths, o)),
+        proj_out(linear_if(held.ends, s.widths.width(), s.out_channels, o)) {}
   std::unique_ptr<nn::Linear> x_embedder, context_embedder;
   std::vector<std::unique_ptr<DoubleBlock>> double_blocks;
   std::vector<std::unique_ptr<SingleBlock>> single_blocks;
@@ -71,9 +58,9 @@ struct DoubleThenSingle::Tokens {
 };
 
 DoubleThenSingle::DoubleThenSingle(const TrunkSizes& s, const at::TensorOptions& options, HeldLayers part) : sizes_(s), part_(part) {
-  if (part_.end < 0) part_.end = num_blocks(s) + 1;
-  if (part_.modulation) modulation_ = std::make_unique<Modulation>(s, part_, options);
-  if (part_.body) body_ = std::make_unique<Body>(s, part_, options);
+  const auto held = stacks_of(part_, s);
+  if (part_.modulation) modulation_ = std::make_unique<Modulation>(s, held, options);
+  if (part_.body) body_ = std::make_unique<Body>(s, held, options);
   auto own_if = [this](const std::string& name, const std::unique_ptr<nn::Linear>& layer) {
     if (layer) own(name, *layer);
   };
@@ -82,14 +69,14 @@ DoubleThenSingle::DoubleThenSingle(const TrunkSizes& s, const at::TensorOptions&
   if (modulation_) {
     for (size_t i = 0; i < modulation_->embedders.size(); ++i) own(s.embedders[i].first, *modulation_->embedders[i]);
   }
-  auto doubles = double_blocks(part_, s), singles = single_blocks(part_, s);
-  for (size_t i = 0; i < static_cast<size_t>(length(doubles)); ++i) {
+  const auto &doubles = held.stacks[0], &singles = held.stacks[1];
+  for (size_t i = 0; i < static_cast<size_t>(doubles.count); ++i) {
     auto name = "transformer_blocks." + std::to_string(static_cast<size_t>(doubles.first) + i);
     if (modulation_) own(name + ".norm1.linear", *modulation_->norm1[i]);
     if (modulation_) own(name + ".norm1_context.linear", *modulation_->norm1_context[i]);
     if (body_) own(name, *body_->double_blocks[i]);
   }
-  for (size_t i = 0; i < static_cast<size_t>(length(singles)); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(singles.count); ++i) {
     auto name = "single_transformer_blocks." + std::to_string(static_cast<size_t>(singles.first) + i);
     if (modulation_) own(name + ".norm.linear", *modulation_->norm[i]);
     if (body_) own(name, *body_->single_blocks[i]);
@@ -100,7 +87,7 @@ DoubleThenSingle::DoubleThenSingle(const TrunkSizes& s, const at::TensorOptions&
 
 DoubleThenSingle::~DoubleThenSingle() = default;
 
-bool DoubleThenSingle::holds_last() const { return holds_end(part_, sizes_); }
+bool DoubleThenSingle::holds_last() const { return stacks_of(part_, sizes_).ends; }
 
 at::Tensor DoubleThenSingle::embedded(size_t number, const at::Tensor& x) const { return modulation_->embedders.at(number)->forward(x); }
 

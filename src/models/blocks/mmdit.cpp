@@ -12,6 +12,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -97,6 +98,19 @@ HeldLayers layers_of_part(const std::string& name) {
   const bool modulation = name.ends_with(".modulation"), text = name.ends_with(".text"), body = name.ends_with(".body");
   const bool is_whole = !modulation && !text && !body;
   return {.modulation = is_whole || modulation, .body = is_whole || body, .text = is_whole || text};
+}
+
+HeldStacks held_stacks(const HeldLayers& part, const std::vector<int64_t>& counts) {
+  HeldStacks held{.stacks = {}, .begins = part.begin == 0, .ends = part.end < 0};
+  int64_t before = 0;
+  for (const auto count : counts) {
+    const auto first = std::clamp(part.begin - before, int64_t{0}, count);
+    const auto end = part.end < 0 ? count : std::clamp(part.end - before, int64_t{0}, count);
+    held.stacks.push_back({first, std::max<int64_t>(end - first, 0)});
+    before += count;
+  }
+  held.ends |= part.end > before;
+  return held;
 }
 
 at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype) {

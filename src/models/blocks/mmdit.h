@@ -26,6 +26,19 @@ struct HeldLayers {
 /// Returns the layers of a part by its name in units: "….modulation", "….text" and "….body" are one of the three, others all.
 HeldLayers layers_of_part(const std::string& name);
 
+/// The blocks that a part holds of each stack of a transformer whose stacks run one behind the other.
+struct HeldStacks {
+  struct Stack {
+    int64_t first = 0, count = 0;  ///< first: counted within its stack
+
+    int64_t end() const { return first + count; }
+  };
+  std::vector<Stack> stacks;
+  bool begins = false, ends = false;  ///< whether what comes before all blocks is held, and what comes behind them
+};
+/// `counts`: how many blocks each stack has.
+HeldStacks held_stacks(const HeldLayers& part, const std::vector<int64_t>& counts);
+
 /// Makes so many modules of a kind, all with equal arguments.
 template <class T, class... Arguments>
 std::vector<std::unique_ptr<T>> several(int64_t count, const Arguments&... arguments) {

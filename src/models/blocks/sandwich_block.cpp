@@ -11,22 +11,6 @@ namespace burnish::models {
 
 namespace {
 
-<<<<<<< HEAD
-/// {weight of an RMS norm [D], of each kind of tokens x [B, L, D], and where it is scaled a scale [B, D]} -> the norm of all x, one behind
-/// the other, each times 1 + its scale.
-nn::Compute norm_of_all_by(double eps, bool is_scaled) {
-  return [=](const nn::Tensors& in) {
-    nn::Tensors all;
-    for (size_t i = 1; i < in.size(); i += is_scaled ? 2 : 1) {
-      auto normed = at::rms_norm(in[i], in[0].sizes(), in[0], eps);
-      all.push_back(is_scaled ? normed * (in[i + 1] + 1).unsqueeze(1) : normed);
-    }
-    return nn::Tensors{all.size() == 1 ? all[0] : at::cat(all, 1)};
-  };
-}
-
-=======
->>>>>>> main
 /// {weight of an RMS norm, x of several kinds of tokens, which are so many} -> the norm of each kind.
 nn::Compute norm_of_each_by(double eps, const std::vector<int64_t>& lengths) {
   return [=](const nn::Tensors& in) {
@@ -65,7 +49,7 @@ nn::Tensors SandwichBlock::normed(const Runs& runs, const nn::RMSNorm& norm, con
     from.push_back(x);
     if (scale) from.push_back(m[*scale]);
   }
-  return nn::recomputed(from, norm_of_all_by(norm.eps(), scale.has_value()), [&](const nn::Tensors& values) { return use(values[0]); });
+  return nn::recomputed(from, scaled_norm_by(norm.eps(), scale.has_value()), [&](const nn::Tensors& values) { return use(values[0]); });
 }
 
 void SandwichBlock::add(Runs& runs, const at::Tensor& y_BLD, const nn::RMSNorm& norm, const std::function<at::Tensor(const Run&)>& gate) {

@@ -48,28 +48,20 @@ ModulationLayers of_double(const std::string& block) {
   return layers;
 }
 
-/// Counts the blocks of a part: those of two streams, and those of one, and the first of each.
-struct HeldBlocks {
-  int64_t first_double, num_double, first_single, num_single;
-  bool begins, ends;  ///< whether what comes before all blocks and behind them is held too
-};
-HeldBlocks blocks_of(const Config& c, const mmdit::HeldLayers& part) {
-  const auto all = c.num_double + c.num_single, end = part.end < 0 ? all + 1 : part.end;
-  auto within = [&](int64_t number, int64_t first, int64_t count) { return std::clamp(number - first, int64_t{0}, count); };
-  const auto first_double = within(part.begin, 0, c.num_double), first_single = within(part.begin, c.num_double, c.num_single);
-  return {first_double,    within(end, 0, c.num_double) - first_double,
-          first_single,    within(end, c.num_double, c.num_single) - first_single,
-          part.begin == 0, end > all};
+/// The blocks of a part: those of two streams, then those of one.
+mmdit::HeldStacks blocks_of(const Config& c, const mmdit::HeldLayers& part) {
+  return mmdit::held_stacks(part, {c.num_double, c.num_single});
 }
 
 /// Lists the layers that make the modulation of a part, block by block in order of execution.
-std::vector<ModulationLayers> modulations_of(const Config& c, const HeldBlocks& held) {
+std::vector<ModulationLayers> modulations_of(const Config& c, const mmdit::HeldStacks& held) {
   std::vector<ModulationLayers> all;
   for (const char* stack : {"noise_refiner", "ref_image_refiner"}) {
     for (int64_t i = 0; held.begins && i < c.num_refiners; ++i) all.push_back(of_single(numbered(stack, i)));
   }
-  for (int64_t i = 0; i < held.num_double; ++i) all.push_back(of_double(numbered("double_stream_layers", held.first_double + i)));
-  for (int64_t i = 0; i < held.num_single; ++i) all.push_back(of_single(numbered("single_stream_layers", held.first_single + i)));
+  const auto &doubles = held.stacks[0], &singles = held.stacks[1];
+  for (auto i = doubles.first; i < doubles.end(); ++i) all.push_back(of_double(numbered("double_stream_layers", i)));
+  for (auto i = singles.first; i < singles.end(); ++i) all.push_back(of_single(numbered("single_stream_layers", i)));
   if (!held.ends) return all;
   all.emplace_back();
   all.back().push_back({"norm_out.linear_1", kOfLast, kOfLast});
@@ -151,8 +143,8 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& o, mmdit::Hel
   if (part_.body) {
     body_ = std::make_unique<Body>();
     if (held.begins) body_->start = std::make_unique<Body::Start>(c, o);
-    body_->doubles = make_blocks<DoubleBlock>(held.num_double, c, o);
-    body_->singles = make_blocks<SandwichBlock>(held.num_single, single_block(c, true), o);
+    body_->doubles = make_blocks<DoubleBlock>(held.stacks[0].count, c, o);
+    body_->singles = make_blocks<SandwichBlock>(held.stacks[1].count, single_block(c, true), o);
     if (held.ends) body_->out = std::make_unique<nn::Linear>(c.width, 4 * c.latent_channels, o);
   }
   own_modulation();
@@ -187,8 +179,8 @@ void Transformer::own_body() {
     own_stack("ref_image_refiner", start->reference_refiner, 0);
   }
   const auto held = blocks_of(config_, part_);
-  own_stack("double_stream_layers", body_->doubles, held.first_double);
-  own_stack("single_stream_layers", body_->singles, held.first_single);
+  own_stack("double_stream_layers", body_->doubles, held.stacks[0].first);
+  own_stack("single_stream_layers", body_->singles, held.stacks[1].first);
   if (body_->out) own("norm_out.linear_2", *body_->out);
 }
 

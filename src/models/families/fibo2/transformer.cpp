@@ -63,21 +63,19 @@ struct Transformer::Body {
     std::unique_ptr<nn::Block> block;
     size_t reader = 0;
   };
-  Body(const Config& c, int64_t begin, int64_t end, const at::TensorOptions& o) {
-    if (begin == 0) image_in = std::make_unique<nn::Linear>(c.in_channels(), c.blocks.width, o);
-    refiner =
-        mmdit::several<SandwichBlock>(std::max<int64_t>(std::min(end, c.blocks.num_refiner_layers) - begin, 0), block_sizes(c.blocks), o);
-    first_layer = std::max<int64_t>(begin - c.blocks.num_refiner_layers, 0);
-    for (auto i = first_layer; i < std::min(end - c.blocks.num_refiner_layers, c.blocks.num_layers); ++i) {
+  Body(const Config& c, const mmdit::HeldStacks& held, const at::TensorOptions& o) : first_layer(held.stacks[1].first) {
+    if (held.begins) image_in = std::make_unique<nn::Linear>(c.in_channels(), c.blocks.width, o);
+    refiner = mmdit::several<SandwichBlock>(held.stacks[0].count, block_sizes(c.blocks), o);
+    for (auto i = first_layer; i < held.stacks[1].end(); ++i) {
       const auto found = std::ranges::find(c.blocks.reading, i);
       if (found == c.blocks.reading.end()) layers.push_back({std::make_unique<SandwichBlock>(block_sizes(c.blocks), o)});
       else layers.push_back({std::make_unique<ReadingBlock>(c, o), static_cast<size_t>(found - c.blocks.reading.begin()) + 1});
     }
-    if (end > c.blocks.count()) last = std::make_unique<Last>(c, o);
+    if (held.ends) last = std::make_unique<Last>(c, o);
   }
   std::unique_ptr<nn::Linear> image_in;
   std::vector<std::unique_ptr<SandwichBlock>> refiner;
-  int64_t first_layer = 0;
+  int64_t first_layer;
   std::vector<Layer> layers;
   std::unique_ptr<Last> last;
 };
@@ -95,7 +93,7 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
     own("perceiver.norm_out", text_->norm);
   }
   if (!part.body) return;
-  body_ = std::make_unique<Body>(c, part.begin, part.end < 0 ? c.blocks.count() + 1 : part.end, options);
+  body_ = std::make_unique<Body>(c, mmdit::held_stacks(part, {c.blocks.num_refiner_layers, c.blocks.num_layers}), options);
   auto& b = *body_;
   if (b.image_in) own("x_embedder", *b.image_in);
   auto number = part.begin;

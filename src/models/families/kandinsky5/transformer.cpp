@@ -81,27 +81,18 @@ struct Transformer::Body {
 
 namespace {
 
-/// Counts the blocks of a part: those of the text, and those of the picture, and the first of each.
-struct HeldBlocks {
-  int64_t first_of_text, num_of_text, first_of_picture, num_of_picture;
-  bool ends;  ///< whether what comes behind all blocks is held too
-};
-HeldBlocks blocks_of(const Config& c, const mmdit::HeldLayers& part) {
-  const auto all = c.num_text_blocks + c.num_blocks;
-  const auto end = part.end < 0 ? all + 1 : part.end;
-  auto within = [&](int64_t number, int64_t first, int64_t count) { return std::clamp(number - first, int64_t{0}, count); };
-  const auto text_begin = within(part.begin, 0, c.num_text_blocks), picture_begin = within(part.begin, c.num_text_blocks, c.num_blocks);
-  return {text_begin, within(end, 0, c.num_text_blocks) - text_begin, picture_begin,
-          within(end, c.num_text_blocks, c.num_blocks) - picture_begin, end > all};
+/// The blocks of a part: those of the text, then those of the picture.
+mmdit::HeldStacks blocks_of(const Config& c, const mmdit::HeldLayers& part) {
+  return mmdit::held_stacks(part, {c.num_text_blocks, c.num_blocks});
 }
 
 std::string text_path(int64_t i) { return "text_transformer_blocks." + std::to_string(i); }
 std::string picture_path(int64_t i) { return "visual_transformer_blocks." + std::to_string(i); }
 
 /// Returns how many vectors modulate each of the held blocks, and the last norm behind them.
-std::vector<int64_t> modulations_of(const HeldBlocks& held) {
-  std::vector<int64_t> counts(static_cast<size_t>(held.num_of_text), kOfText);
-  counts.insert(counts.end(), static_cast<size_t>(held.num_of_picture), kOfPicture);
+std::vector<int64_t> modulations_of(const mmdit::HeldStacks& held) {
+  std::vector<int64_t> counts(static_cast<size_t>(held.stacks[0].count), kOfText);
+  counts.insert(counts.end(), static_cast<size_t>(held.stacks[1].count), kOfPicture);
   if (held.ends) counts.push_back(kOfLast);
   return counts;
 }
@@ -120,8 +111,8 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& o, mmdit::Hel
   if (part_.body) {
     body_ = std::make_unique<Body>();
     if (part_.begin == 0) body_->start = std::make_unique<Body::Start>(c, o);
-    body_->text_blocks = mmdit::several<TextBlock>(held.num_of_text, c, o);
-    body_->picture_blocks = mmdit::several<PictureBlock>(held.num_of_picture, c, o);
+    body_->text_blocks = mmdit::several<TextBlock>(held.stacks[0].count, c, o);
+    body_->picture_blocks = mmdit::several<PictureBlock>(held.stacks[1].count, c, o);
     if (held.ends) body_->out = std::make_unique<nn::Linear>(c.width, kPatch * kPatch * c.channels, o);
   }
   own_modulation();
@@ -139,9 +130,9 @@ void Transformer::own_modulation() {
   }
   const auto held = blocks_of(config_, part_);
   auto layer = modulation_->of_blocks.begin();
-  for (int64_t i = 0; i < held.num_of_text; ++i) own(text_path(held.first_of_text + i) + ".text_modulation.out_layer", **layer++);
-  for (int64_t i = 0; i < held.num_of_picture; ++i)
-    own(picture_path(held.first_of_picture + i) + ".visual_modulation.out_layer", **layer++);
+  for (int64_t i = 0; i < held.stacks[0].count; ++i) own(text_path(held.stacks[0].first + i) + ".text_modulation.out_layer", **layer++);
+  for (int64_t i = 0; i < held.stacks[1].count; ++i)
+    own(picture_path(held.stacks[1].first + i) + ".visual_modulation.out_layer", **layer++);
   if (held.ends) own("out_layer.modulation.out_layer", **layer);
 }
 
@@ -153,9 +144,9 @@ void Transformer::own_body() {
   }
   const auto held = blocks_of(config_, part_);
   for (size_t i = 0; i < body_->text_blocks.size(); ++i)
-    own(text_path(held.first_of_text + static_cast<int64_t>(i)), *body_->text_blocks[i]);
+    own(text_path(held.stacks[0].first + static_cast<int64_t>(i)), *body_->text_blocks[i]);
   for (size_t i = 0; i < body_->picture_blocks.size(); ++i)
-    own(picture_path(held.first_of_picture + static_cast<int64_t>(i)), *body_->picture_blocks[i]);
+    own(picture_path(held.stacks[1].first + static_cast<int64_t>(i)), *body_->picture_blocks[i]);
   if (body_->out) own("out_layer.out_layer", *body_->out);
 }
 
