@@ -11,7 +11,7 @@ class CrossAttention : public nn::Module {
     int64_t width, read_width;  ///< D and E
     int64_t num_heads;
     double norm_eps;
-    SelfAttention::Names names = {};
+    HeadSizes::Names names = {};
   };
   CrossAttention(const Sizes& sizes, const at::TensorOptions& options);
   /// Projects x [B, L, D] -> query [B, L, H, P].
