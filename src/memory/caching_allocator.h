@@ -44,7 +44,7 @@ class CachingAllocator {
     size_t number = 0;
     auto operator<=>(const FreeBlock&) const = default;
   };
-  /// Those of a pool in order; they are few.
+  /// Holds the free blocks of a pool in order; they are few.
   struct Pool {
     std::vector<FreeBlock> free;
     int64_t num_segments = 0;  ///< of `free`, how many are segments as a whole

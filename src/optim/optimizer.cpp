@@ -19,7 +19,7 @@ namespace {
 /// Elements of a batch of fp32 copies: small enough to stay in a CPU's cache, large enough to fill a GPU.
 int64_t batch_elements(const at::Device& device) { return kernels::runs_on_cpu(device) ? int64_t{1} << 18 : int64_t{1} << 24; }
 
-/// Of a contiguous tensor, by one operator: there are four slices of each parameter in each step.
+/// Slices a contiguous tensor by one operator: each parameter has four slices in each step.
 at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) {
   return tensor.as_strided({count}, {1}, tensor.storage_offset() + begin);
 }
@@ -123,7 +123,7 @@ void Optimizer::add(size_t index, Use use, Batches& batches) {
   const double weight_decay = parameter.weight_decay.value_or(0);
   const Key key{member.rule, !plain.defined(), gradient.device().str(), parameter.lr_factor, weight_decay};
   CounterRandom keys(RandomKey{seed_, static_cast<uint64_t>(member.num_steps), static_cast<uint64_t>(index), Purpose::rounding}.value());
-  // Where a dry run has shapes alone, parts behind the second and before the last take and free what the second did.
+  // Parts behind the second and before the last take and free what the second did, so that a dry run passes over them.
   const bool looks_alike = gradient.is_meta() && part >= limit;
   for (int64_t begin = 0; begin < numel; begin += part) {
     const int64_t count = std::min(part, numel - begin);

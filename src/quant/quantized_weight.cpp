@@ -106,8 +106,8 @@ void check_finite(const at::Tensor& values, const std::string& name) {
 }
 
 namespace {
-/// As nn::for_each_tile. Where a dry run has shapes alone, tiles behind the second and before the last take and free what the second did,
-/// and are passed over: a weight has some dozens, and a model a thousand weights.
+/// Calls `fn` as nn::for_each_tile does, but for the tiles of a dry run that lie behind the second and before the last: they take and free
+/// what the second did, a weight has some dozens of them, and a model a thousand weights.
 void for_each_unlike_tile(int64_t out, int64_t in, c10::Device device, const std::function<void(int64_t, int64_t)>& fn) {
   const auto step = nn::tile_rows(in, device);
   nn::for_each_tile(out, in, device, [&](int64_t begin, int64_t end) {

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from diffsynth.diffusion.flow_match import FlowMatchScheduler
 from diffsynth.models.boogu_image_dit import BooguImageDiT, BooguImageDoubleStreamRotaryPosEmbed
-from peft import LoraConfig, inject_adapter_in_model
+from peft import inject_adapter_in_model
 from safetensors.torch import save_file
 from transformers import AddedToken, PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
