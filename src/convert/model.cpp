@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -109,24 +110,26 @@ std::vector<std::string> component_names(const models::Model& model) {
   return names;
 }
 
-/// Tensors of the files that are no weight of the model and no scale: marks, counters, parts that no program reads.
-std::map<std::string, io::TensorSource> unread_tensors(const models::ModelFiles& files, const models::Model& model) {
-  std::map<std::pair<fs::path, uint64_t>, bool> read;  // by where they lie
-  auto place = [](const io::TensorSource& source, const std::string& name) {
-    return std::pair(source.files().front()->path(), source.info(name).begin);
-  };
+/// Tensors of an entry of the files that are no weight of the model and no scale: marks, counters, parts that are not read.
+io::TensorSource unread_tensors(const models::ModelEntry& entry, const models::Model& model) {
+  std::set<const io::TensorInfo*> read;  // each is one tensor of a file, whatever it is called
   for (const auto& name : component_names(model)) {
     const auto& tensors = *model.components().source(name).tensors;
-    for (const auto& theirs : tensors.names()) read[place(tensors, theirs)] = true;
+    for (const auto& theirs : tensors.names()) read.insert(&tensors.info(theirs));
   }
-  std::map<std::string, io::TensorSource> unread;
-  for (const auto& entry : files.entries) {
-    if (!entry.tensors || entry.tensors->files().size() > 1) continue;
-    for (const auto& theirs : entry.tensors->names()) {
-      if (!read.contains(place(*entry.tensors, theirs))) unread.emplace(theirs, *entry.tensors);
-    }
+  return entry.tensors->renamed([&](const auto& name) { return read.contains(&entry.tensors->info(name)) ? std::string() : name; });
+}
+
+/// Adds what the files of a pipeline's folder hold beside the components that are read of them to the file that is written: a vision tower,
+/// a head, counters, which other programs look for there.
+void add_unread(const models::Model& model, WrittenFile& file) {
+  std::set<const models::ModelEntry*> added;
+  for (const auto& component : file.components) {
+    const auto* entry = model.components().source(component->component()).entry;
+    if (entry->component.empty() || !added.insert(entry).second) continue;
+    const auto unread = unread_tensors(*entry, model);
+    for (const auto& name : unread.names()) file.others.emplace_back(name, unread.tensor(name));
   }
-  return unread;
 }
 
 /// Puts the vocabularies that files of text encoders carry, or that programs look for in them, into the file that is written.
@@ -173,9 +176,10 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
   add_vocabularies(model, file);
   if (files.entries.size() == 1 && files.pipeline_folders.empty() && names.size() > 1) {
     std::vector<std::string> left_out;
-    for (const auto& [name, source] : unread_tensors(files, model)) {
+    const auto unread = unread_tensors(files.entries[0], model);
+    for (const auto& name : unread.names()) {
       if (name == models::vocabulary_in(files.entries[0])) continue;
-      auto tensor = source.tensor(name);
+      auto tensor = unread.tensor(name);
       if (static_cast<int64_t>(tensor.nbytes()) <= kLargestExtra) file.others.emplace_back(name, tensor);
       else left_out.push_back(name);
     }
@@ -264,6 +268,15 @@ void write_rest(const models::CompanionFiles& made, const fs::path& to, const st
   for (const auto& [name, folder] : made.tokenizers) copy_rest(folder, to / name, {});
 }
 
+/// Says which tensors of files by themselves do not go into a folder, which has no place for them.
+void say_what_is_left_out(const models::ModelFiles& files, const models::Model& model) {
+  std::vector<std::string> left_out;
+  for (const auto& entry : files.entries) {
+    if (entry.tensors && entry.component.empty()) std::ranges::move(unread_tensors(entry, model).names(), std::back_inserter(left_out));
+  }
+  if (!left_out.empty()) info("{} tensors that a diffusers folder does not have are left out ({} first)", left_out.size(), left_out[0]);
+}
+
 std::string write_folder(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
   auto from = template_folder(o, files);
   const auto made = from.empty() ? models::companion_files(model) : models::CompanionFiles{};
@@ -287,8 +300,8 @@ std::string write_folder(const Options& o, const models::ModelFiles& files, cons
     file.components.push_back(std::make_unique<WrittenComponent>(model, name, model.names().of(name).folder_file, format));
     io::write_text_atomic(folder / "config.json", config.dump(2) + "\n");
   }
-  if (auto unread = unread_tensors(files, model); !unread.empty() && files.pipeline_folders.empty())
-    info("{} tensors that a diffusers folder does not have are left out ({} first)", unread.size(), unread.begin()->first);
+  for (auto& file : written) add_unread(model, file);
+  say_what_is_left_out(files, model);
   write_all(written, o.paths.back());
   // Opening it says whether configs and weights belong together.
   models::ModelOptions options;

@@ -1,7 +1,9 @@
 // Models between diffusers folders, single files and FP8, and with LoRAs merged into them.
+#include <c10/core/ScalarType.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "convert/compare.h"
@@ -11,6 +13,7 @@
 #include "tests/allocations.h"
 #include "tests/convert/convert_files.h"
 #include "tests/single_file.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -217,6 +220,28 @@ TEST(Merge, HoldsATensorAtATime) {
   auto before = allocations.live();
   convert_to({.lora = {lora}}, {model_path("tiny-flux"), out});
   EXPECT_LT(allocations.peak() - before, fs::file_size(out) / 2);
+}
+
+TEST(Folder, KeepsWhatNoComponentReads) {
+  auto kinds_in = [](const fs::path& part) {
+    std::multiset<std::string> kinds;
+    const auto tensors = io::TensorSource::open_folder(part, {"diffusion_pytorch_model", "model"});
+    for (const auto& name : tensors.names()) {
+      const auto& info = tensors.info(name);
+      kinds.insert(std::string(c10::toString(info.dtype)) + " " + testing::PrintToString(info.shape));
+    }
+    return kinds;
+  };
+  size_t num_families = 0;
+  for (const auto& family : small_families()) {
+    if (!family.has_own_model() || !fs::exists(family.folder() / "model_index.json")) continue;
+    Scratch folder;
+    const auto out = folder / "out";
+    convert_to({}, {family.folder().string(), out.string()});
+    for (const auto& part : family.parts) EXPECT_EQ(kinds_in(out / part), kinds_in(family.folder() / part)) << family.name << "'s " << part;
+    ++num_families;
+  }
+  EXPECT_GT(num_families, 15u);
 }
 
 TEST(Output, IsWholeOrNotThere) {
