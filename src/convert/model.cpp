@@ -120,6 +120,16 @@ io::TensorSource unread_tensors(const models::ModelEntry& entry, const models::M
   return entry.tensors->renamed([&](const auto& name) { return read.contains(&entry.tensors->info(name)) ? std::string() : name; });
 }
 
+/// Names the unread tensors of files by themselves, or of those in a pipeline's folders.
+std::vector<std::string> unread_names(const models::ModelFiles& files, const models::Model& model, bool in_folders) {
+  std::vector<std::string> names;
+  for (const auto& entry : files.entries) {
+    if (entry.tensors && entry.component.empty() != in_folders)
+      std::ranges::move(unread_tensors(entry, model).names(), std::back_inserter(names));
+  }
+  return names;
+}
+
 /// Adds what the files of a pipeline's folder hold beside the components that are read of them to the file that is written: a vision tower,
 /// a head, counters, which other programs look for there.
 void add_unread(const models::Model& model, WrittenFile& file) {
@@ -174,6 +184,9 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
   }
   check_names_differ(file);
   add_vocabularies(model, file);
+  if (const auto left_out = unread_names(files, model, /*in_folders=*/true); !left_out.empty())
+    warn("{} tensors of the folder have no place in one file and are left out ({} first); a folder keeps them", left_out.size(),
+         left_out[0]);
   if (files.entries.size() == 1 && files.pipeline_folders.empty() && names.size() > 1) {
     std::vector<std::string> left_out;
     const auto unread = unread_tensors(files.entries[0], model);
@@ -268,15 +281,6 @@ void write_rest(const models::CompanionFiles& made, const fs::path& to, const st
   for (const auto& [name, folder] : made.tokenizers) copy_rest(folder, to / name, {});
 }
 
-/// Says which tensors of files by themselves do not go into a folder, which has no place for them.
-void say_what_is_left_out(const models::ModelFiles& files, const models::Model& model) {
-  std::vector<std::string> left_out;
-  for (const auto& entry : files.entries) {
-    if (entry.tensors && entry.component.empty()) std::ranges::move(unread_tensors(entry, model).names(), std::back_inserter(left_out));
-  }
-  if (!left_out.empty()) info("{} tensors that a diffusers folder does not have are left out ({} first)", left_out.size(), left_out[0]);
-}
-
 std::string write_folder(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
   auto from = template_folder(o, files);
   const auto made = from.empty() ? models::companion_files(model) : models::CompanionFiles{};
@@ -301,7 +305,8 @@ std::string write_folder(const Options& o, const models::ModelFiles& files, cons
     io::write_text_atomic(folder / "config.json", config.dump(2) + "\n");
   }
   for (auto& file : written) add_unread(model, file);
-  say_what_is_left_out(files, model);
+  if (const auto left_out = unread_names(files, model, /*in_folders=*/false); !left_out.empty())
+    info("{} tensors that a diffusers folder does not have are left out ({} first)", left_out.size(), left_out[0]);
   write_all(written, o.paths.back());
   // Opening it says whether configs and weights belong together.
   models::ModelOptions options;
