@@ -99,10 +99,12 @@ verb_package() {
   if [[ ${1:-} == --arm64 ]]; then package_arm64; return; fi
   local version torch
   packs_cuda x86_64 || say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
+  verb_build release
+  if packs_cuda x86_64; then (verb_build cuda); fi
   for torch in $(torches_of x86_64); do
+    if [[ $torch == "$HOUSE_TORCH" ]]; then continue; fi
     (
       ASKED_VERSION=$torch
-      if [[ $torch != "$HOUSE_TORCH" ]]; then need_torch "$torch"; fi
       verb_build release
       if packs_cuda x86_64; then verb_build cuda; fi
     )
