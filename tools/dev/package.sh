@@ -53,7 +53,7 @@ package_wheel() {
   BURNISH_VERSION=$version BURNISH_ARCHITECTURE=$architecture python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
     die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
   # What torch and pyarrow bring stays theirs; every other library goes into the wheel. Debian's are stripped.
-  LD_LIBRARY_PATH=$TORCH/lib:$ARROW:$further PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair \
+  LD_LIBRARY_PATH=$TORCH/lib:$ARROW:$further PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair -z 9 \
     --plat auto \
     --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu[bdfps]*.so*' --exclude 'libcurand*.so*' --exclude 'libnv*.so*' \
     --exclude 'libarrow.so*' --exclude 'libparquet.so*' --exclude 'libav*.so*' --exclude 'libsw*.so*' \
