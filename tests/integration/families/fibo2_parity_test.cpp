@@ -29,8 +29,8 @@ void expect_drawn(const std::string& name, const std::string& options, double bo
 /// Under guidance, which makes more of what is rounded.
 void expect_guided(const std::string& name, const std::string& options) { expect_drawn(name, options + "--cfg_scale 2.5 ", 2e-5); }
 
-void expect_trained(const std::string& name, const std::string& options, const std::string& data = golden_data()) {
-  test::expect_steps(kFibo2, name, fibo2_model() + data + "--loss_weighting uniform " + options, 5e-6);
+void expect_trained(const std::string& name, const std::string& options, const std::string& data = golden_data(), double bound = 5e-6) {
+  test::expect_steps(kFibo2, name, fibo2_model() + data + "--loss_weighting uniform " + options, bound);
 }
 
 const std::string kLoraFile = "'" + (kFibo2 / "lora.safetensors").string() + "' ", kLora = "--lora_checkpoint " + kLoraFile;
@@ -51,7 +51,8 @@ TEST(Fibo2SampleParity, GuidanceWithReferencePictures) { expect_guided("latents.
 
 TEST(Fibo2ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(Fibo2ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
-TEST(Fibo2ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+// All weights at 1e-3 move so far in ten steps that rounding grows: 1e-5 at the last without vector instructions, 1e-7 with AVX2.
+TEST(Fibo2ReplayParity, Full) { expect_trained("full", "--trainable_models dit", golden_data(), 2e-5); }
 TEST(Fibo2ReplayParity, ReferencePictures) {
   Scratch folder;
   write_rows_with_references(folder / "data.jsonl", kReferencePictures);
