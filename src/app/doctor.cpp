@@ -115,12 +115,12 @@ void print_what_trains(const std::string& memory, int64_t at_once) {
   print("what trains on {}, by plan: a LoRA of rank 16, or all weights, one picture at a time\n", where);
   const auto models = trainable_models();
   const auto width = std::ranges::max(models, {}, [](const auto& model) { return model.name.size(); }).name.size();
-  const auto print_row = [&](const auto&... cells) { print("  {:<{}}{:>11}  {:<8}{}\n", cells...); };
-  print_row("model", width, "picture", "LoRA", "all weights");
+  const auto print_row = [&](const std::string& name, const auto&... cells) { print("  {:<{}}{:>11}  {:<8}{}\n", name, width, cells...); };
+  print_row("model", "picture", "LoRA", "all weights");
   what_trains(models, memory, at_once, [&](const Json& row) {
     const auto text = [&](const char* name) { return row.at(name).get<std::string>(); };
     const auto side = row.at("side").get<int64_t>();
-    print_row(text("model"), width, fmt::format("{0}x{0}", side), text("lora"), text("whole"));
+    print_row(text("model"), fmt::format("{0}x{0}", side), text("lora"), text("whole"));
     std::fflush(stdout);
   });
   print(

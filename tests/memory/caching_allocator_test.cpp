@@ -13,8 +13,10 @@ constexpr int64_t kMiB = 1 << 20;
 
 TEST(CachingAllocator, CutsSmallBlocksFromSegmentsOfTwoMebibytes) {
   CachingAllocator allocator;
-  allocator.take(1), allocator.take(513);
-  EXPECT_EQ(allocator.allocated(), 512 + 1024) << "blocks are rounded up to 512 bytes";
+  auto first = allocator.take(1);
+  EXPECT_EQ(allocator.allocated(), 512) << "blocks are rounded up to 512 bytes";
+  EXPECT_NE(allocator.take(513), first);
+  EXPECT_EQ(allocator.allocated(), 512 + 1024);
   EXPECT_EQ(allocator.reserved(), 2 * kMiB);
   allocator.take(kMiB);
   EXPECT_EQ(allocator.reserved(), 2 * kMiB);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
@@ -101,15 +102,14 @@ HeldLayers layers_of_part(const std::string& name) {
 }
 
 HeldStacks held_stacks(const HeldLayers& part, const std::vector<int64_t>& counts) {
-  HeldStacks held{.stacks = {}, .begins = part.begin == 0, .ends = part.end < 0};
+  const auto all = std::accumulate(counts.begin(), counts.end(), int64_t{0}), end = part.end < 0 ? all + 1 : part.end;
+  HeldStacks held{.stacks = {}, .begins = part.begin == 0, .ends = end > all};
   int64_t before = 0;
   for (const auto count : counts) {
-    const auto first = std::clamp(part.begin - before, int64_t{0}, count);
-    const auto end = part.end < 0 ? count : std::clamp(part.end - before, int64_t{0}, count);
-    held.stacks.push_back({first, std::max<int64_t>(end - first, 0)});
+    auto within = [&](int64_t number) { return std::clamp(number - before, int64_t{0}, count); };
+    held.stacks.push_back({within(part.begin), within(end) - within(part.begin)});
     before += count;
   }
-  held.ends |= part.end > before;
   return held;
 }
 

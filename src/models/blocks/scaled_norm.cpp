@@ -20,8 +20,8 @@ nn::Compute scaled_norm_by(double eps, bool is_scaled) {
   };
 }
 
-at::Tensor with_normed(const at::Tensor& x_BLD, const at::Tensor& y_BLD, const at::Tensor& weight, double eps, const at::Tensor& gate_BD) {
-  return nn::recomputed({weight, y_BLD}, scaled_norm_by(eps, false), [&](const nn::Tensors& normed) {
+at::Tensor with_normed(const at::Tensor& x_BLD, const at::Tensor& y_BLD, const nn::RMSNorm& norm, const at::Tensor& gate_BD) {
+  return nn::recomputed({norm.weight, y_BLD}, scaled_norm_by(norm.eps(), false), [&](const nn::Tensors& normed) {
     return nn::Tensors{gate_BD.defined() ? kernels::gated_residual(x_BLD, at::tanh(gate_BD), normed[0]) : x_BLD + normed[0]};
   })[0];
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "nn/layers.h"
 #include "nn/recomputed_values.h"
 
 namespace burnish::models {
@@ -8,6 +9,6 @@ namespace burnish::models {
 nn::Compute scaled_norm_by(double eps, bool is_scaled);
 
 /// Adds the norm of y, times tanh(gate) [B, D] where a gate is given: x + tanh(gate) · norm(y), the norm computed again in backward.
-at::Tensor with_normed(const at::Tensor& x_BLD, const at::Tensor& y_BLD, const at::Tensor& weight, double eps, const at::Tensor& gate_BD);
+at::Tensor with_normed(const at::Tensor& x_BLD, const at::Tensor& y_BLD, const nn::RMSNorm& norm, const at::Tensor& gate_BD);
 
 }  // namespace burnish::models

@@ -145,7 +145,7 @@ at::Tensor DoubleBlock::with_mlp(const StreamLayers& layers, const at::Tensor& b
   auto moved = nn::recomputed({before, layers.norm2.weight, m[first + 4], m[first + 2], m[first + 5], layers.ffn_norm1.weight},
                               mlp_input_by(layers.norm2.eps()),
                               [&](const nn::Tensors& normed) { return nn::Tensors{layers.feed_forward.forward(normed[0])}; });
-  return with_normed(x, moved[0], layers.ffn_norm2.weight, layers.ffn_norm2.eps(), m[first + 3]);
+  return with_normed(x, moved[0], layers.ffn_norm2, m[first + 3]);
 }
 
 nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
@@ -161,12 +161,9 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   const auto joint = joint_.attend(projected(JointAttention::Stream::text, text, text_.norm1, m[kOfText]),
                                    projected(JointAttention::Stream::picture, picture, picture_.norm1, m[0]), in[3], in[4], bias);
   const auto by_itself = attended_by_itself(picture, m, in);
-  auto with_attention = [&](const at::Tensor& x, const at::Tensor& y, const nn::RMSNorm& norm, const at::Tensor& gate) {
-    return with_normed(x, y, norm.weight, norm.eps(), gate);
-  };
-  auto new_picture = with_attention(picture, joint[1], picture_.attn_norm, m[1]);
-  new_picture = with_attention(new_picture, by_itself, self_norm_, m[7]);
-  const auto new_text = with_attention(text, joint[0], text_.attn_norm, m[kOfText + 1]);
+  auto new_picture = with_normed(picture, joint[1], picture_.attn_norm, m[1]);
+  new_picture = with_normed(new_picture, by_itself, self_norm_, m[7]);
+  const auto new_text = with_normed(text, joint[0], text_.attn_norm, m[kOfText + 1]);
   return {with_mlp(picture_, picture, new_picture, m, 0), with_mlp(text_, text, new_text, m, kOfText)};
 }
 

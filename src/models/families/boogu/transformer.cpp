@@ -68,13 +68,6 @@ std::vector<ModulationLayers> modulations_of(const Config& c, const mmdit::HeldS
   return all;
 }
 
-template <class Block, class Sizes>
-std::vector<std::unique_ptr<nn::Block>> make_blocks(int64_t count, const Sizes& sizes, const at::TensorOptions& options) {
-  std::vector<std::unique_ptr<nn::Block>> blocks;
-  for (int64_t i = 0; i < count; ++i) blocks.push_back(std::make_unique<Block>(sizes, options));
-  return blocks;
-}
-
 }  // namespace
 
 struct Transformer::Modulation {
@@ -86,7 +79,7 @@ struct Transformer::Text {
   Text(const Config& c, const at::TensorOptions& o)
       : norm(c.caption_width, Config::kNormEps, o),
         in(c.caption_width, c.width, o),
-        refiner(make_blocks<SandwichBlock>(c.num_refiners, single_block(c, false), o)) {}
+        refiner(mmdit::several<SandwichBlock>(c.num_refiners, single_block(c, false), o)) {}
   nn::RMSNorm norm;
   nn::Linear in;
   Blocks refiner;
@@ -98,14 +91,15 @@ struct Transformer::Body {
         : target_in(4 * c.latent_channels, c.width, o),
           reference_in(4 * c.latent_channels, c.width, o),
           reference_numbers(at::empty({c.most_references, c.width}, o)),
-          target_refiner(make_blocks<SandwichBlock>(c.num_refiners, single_block(c, true), o)),
-          reference_refiner(make_blocks<SandwichBlock>(c.num_refiners, single_block(c, true), o)) {}
+          target_refiner(mmdit::several<SandwichBlock>(c.num_refiners, single_block(c, true), o)),
+          reference_refiner(mmdit::several<SandwichBlock>(c.num_refiners, single_block(c, true), o)) {}
     nn::Linear target_in, reference_in;
     at::Tensor reference_numbers;  ///< what is added to the tokens of a reference picture by its number
     Blocks target_refiner, reference_refiner;
   };
   std::unique_ptr<Start> start;
-  Blocks doubles, singles;
+  std::vector<std::unique_ptr<DoubleBlock>> doubles;
+  Blocks singles;
   std::unique_ptr<nn::Linear> out;
 };
 
@@ -143,8 +137,8 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& o, mmdit::Hel
   if (part_.body) {
     body_ = std::make_unique<Body>();
     if (held.begins) body_->start = std::make_unique<Body::Start>(c, o);
-    body_->doubles = make_blocks<DoubleBlock>(held.stacks[0].count, c, o);
-    body_->singles = make_blocks<SandwichBlock>(held.stacks[1].count, single_block(c, true), o);
+    body_->doubles = mmdit::several<DoubleBlock>(held.stacks[0].count, c, o);
+    body_->singles = mmdit::several<SandwichBlock>(held.stacks[1].count, single_block(c, true), o);
     if (held.ends) body_->out = std::make_unique<nn::Linear>(c.width, 4 * c.latent_channels, o);
   }
   own_modulation();
@@ -162,7 +156,7 @@ void Transformer::own_modulation() {
 }
 
 void Transformer::own_body() {
-  auto own_stack = [this](const char* name, Blocks& blocks, int64_t first) {
+  auto own_stack = [this](const char* name, auto& blocks, int64_t first) {
     for (auto& block : blocks) own(std::string(name) + "." + std::to_string(first++), *block);
   };
   if (text_) {

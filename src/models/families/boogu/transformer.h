@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "models/blocks/mmdit.h"
+#include "models/blocks/sandwich_block.h"
 #include "models/families/boogu/config.h"
-#include "nn/block.h"
 #include "nn/parts.h"
 
 namespace burnish::models::boogu {
@@ -49,7 +49,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Text;
   struct Body;
   struct Layout;
-  using Blocks = std::vector<std::unique_ptr<nn::Block>>;
+  using Blocks = std::vector<std::unique_ptr<SandwichBlock>>;
   Layout layout(const at::Tensor& mask_BT, const std::vector<at::Tensor>& pictures) const;
   at::Tensor refined(const Blocks& blocks, nn::Tensors inputs, const nn::Tensors& modulations) const;
   at::Tensor start_pictures(const Inputs& in, const Layout& layout, nn::Parts& modulation) const;

@@ -2,10 +2,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/tanh.h>
 
-#include "nn/recomputed_values.h"
+#include "models/blocks/scaled_norm.h"
 
 namespace burnish::models::fibo2 {
 
@@ -13,8 +12,7 @@ namespace {
 
 /// Computes use(norm of x), the norm computed again in backward.
 nn::Tensors normed(const at::Tensor& x, const nn::RMSNorm& norm, const std::function<nn::Tensors(const at::Tensor&)>& use) {
-  auto norm_of = [eps = norm.eps()](const nn::Tensors& in) { return nn::Tensors{at::rms_norm(in[0], in[1].sizes(), in[1], eps)}; };
-  return nn::recomputed({x, norm.weight}, norm_of, [&](const nn::Tensors& values) { return use(values[0]); });
+  return nn::recomputed({norm.weight, x}, scaled_norm_by(norm.eps(), false), [&](const nn::Tensors& values) { return use(values[0]); });
 }
 
 CrossAttention::Sizes reading_sizes(const Config& c) { return {c.blocks.width, c.caption_width, c.blocks.num_heads(), c.blocks.norm_eps}; }

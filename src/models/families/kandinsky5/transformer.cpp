@@ -104,13 +104,13 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& o, mmdit::Hel
   const auto in_fp32 = o.dtype(at::kFloat);
   if (part_.modulation) {
     modulation_ = std::make_unique<Modulation>();
-    if (part_.begin == 0) modulation_->start = std::make_unique<Modulation::Start>(c, o);
+    if (held.begins) modulation_->start = std::make_unique<Modulation::Start>(c, o);
     for (const auto count : modulations_of(held))
       modulation_->of_blocks.push_back(std::make_unique<nn::Linear>(c.time_width, count * c.width, in_fp32));
   }
   if (part_.body) {
     body_ = std::make_unique<Body>();
-    if (part_.begin == 0) body_->start = std::make_unique<Body::Start>(c, o);
+    if (held.begins) body_->start = std::make_unique<Body::Start>(c, o);
     body_->text_blocks = mmdit::several<TextBlock>(held.stacks[0].count, c, o);
     body_->picture_blocks = mmdit::several<PictureBlock>(held.stacks[1].count, c, o);
     if (held.ends) body_->out = std::make_unique<nn::Linear>(c.width, kPatch * kPatch * c.channels, o);
