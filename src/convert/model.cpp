@@ -26,6 +26,7 @@
 #include "models/files/loading.h"
 #include "models/files/pipeline_index.h"
 #include "models/model/companion_files.h"
+#include "models/model/own_file.h"
 #include "models/parts/vocabulary.h"
 #include "models/registry.h"
 
@@ -110,22 +111,12 @@ std::vector<std::string> component_names(const models::Model& model) {
   return names;
 }
 
-/// Tensors of an entry of the files that are no weight of the model and no scale: marks, counters, parts that are not read.
-io::TensorSource unread_tensors(const models::ModelEntry& entry, const models::Model& model) {
-  std::set<const io::TensorInfo*> read;  // each is one tensor of a file, whatever it is called
-  for (const auto& name : component_names(model)) {
-    const auto& tensors = *model.components().source(name).tensors;
-    for (const auto& theirs : tensors.names()) read.insert(&tensors.info(theirs));
-  }
-  return entry.tensors->renamed([&](const auto& name) { return read.contains(&entry.tensors->info(name)) ? std::string() : name; });
-}
-
 /// Names the unread tensors of files by themselves, or of those in a pipeline's folders.
 std::vector<std::string> unread_names(const models::ModelFiles& files, const models::Model& model, bool in_folders) {
   std::vector<std::string> names;
   for (const auto& entry : files.entries) {
     if (entry.tensors && entry.component.empty() != in_folders)
-      std::ranges::move(unread_tensors(entry, model).names(), std::back_inserter(names));
+      std::ranges::move(models::unread_tensors(entry, model.components()).names(), std::back_inserter(names));
   }
   return names;
 }
@@ -137,7 +128,7 @@ void add_unread(const models::Model& model, WrittenFile& file) {
   for (const auto& component : file.components) {
     const auto* entry = model.components().source(component->component()).entry;
     if (entry->component.empty() || !added.insert(entry).second) continue;
-    const auto unread = unread_tensors(*entry, model);
+    const auto unread = models::unread_tensors(*entry, model.components());
     for (const auto& name : unread.names()) file.others.emplace_back(name, unread.tensor(name));
   }
 }
@@ -189,7 +180,7 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
          left_out[0]);
   if (files.entries.size() == 1 && files.pipeline_folders.empty() && names.size() > 1) {
     std::vector<std::string> left_out;
-    const auto unread = unread_tensors(files.entries[0], model);
+    const auto unread = models::unread_tensors(files.entries[0], model.components());
     for (const auto& name : unread.names()) {
       if (name == models::vocabulary_in(files.entries[0])) continue;
       auto tensor = unread.tensor(name);
@@ -301,7 +292,7 @@ std::string write_folder(const Options& o, const models::ModelFiles& files, cons
     auto same = std::ranges::find(written, path, &WrittenFile::path);
     auto& file = same == written.end() ? written.emplace_back() : *same;
     file.path = path;
-    file.components.push_back(std::make_unique<WrittenComponent>(model, name, model.names().of(name).folder_file, format));
+    file.components.push_back(std::make_unique<WrittenComponent>(model, name, models::names_in_folder(model, name), format));
     io::write_text_atomic(folder / "config.json", config.dump(2) + "\n");
   }
   for (auto& file : written) add_unread(model, file);

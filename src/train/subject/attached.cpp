@@ -1,5 +1,6 @@
 #include "train/subject/attached.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "loras/file_metadata.h"
 #include "loras/lora_file.h"
 #include "models/model/kept_dtypes.h"
+#include "models/model/own_file.h"
 #include "quant/trained_codes.h"
 #include "train/subject/training_units.h"
 
@@ -236,25 +238,47 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
   if (!exact) exact = [&parameters](size_t number, auto in) { return optim::kept_value(parameters[number]).to(in); };
   std::map<std::string, size_t> index;  // of a parameter in the optimizer
   for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
+  const ExactOf exact_of = [exact, index](const std::string& parameter, auto in) { return exact(index.at(parameter), in); };
   auto files = adapter_files(step, dtype);
   for (const auto& component : chosen_->whole_components()) {
     if (chosen_->companion(component) != nullptr) continue;
     bool plain_name = model_->names().denoisers() == std::vector{component} && files.empty();
     TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
-    auto prefix = model_->names().of(component).layers.weights;
-    const auto kept = models::kept_in_fp32(model_->components(), component);
+    std::map<std::string, std::vector<int64_t>> sizes;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
-      auto it = index.find(component + "." + path);
-      if (it == index.end()) return;
-      const auto in = kept.contains(path) ? at::kFloat : dtype;
-      file.values.push_back({{prefix + path, in, parameters[it->second].value.sizes().vec()},
-                             [exact, in, number = it->second] { return exact(number, in); }});
+      if (auto it = index.find(component + "." + path); it != index.end()) sizes[path] = parameters[it->second].value.sizes().vec();
     });
+    add_whole(component, sizes, dtype, exact_of, file);
     files.push_back(std::move(file));
   }
-  auto exact_of = [exact, index](const std::string& parameter, auto in) { return exact(index.at(parameter), in); };
   if (words_) add_words(step, exact_of, files);
   return files;
+}
+
+void Attached::add_whole(const std::string& component, const std::map<std::string, std::vector<int64_t>>& sizes, c10::ScalarType dtype,
+                         const ExactOf& exact_of, TrainedFile& file) const {
+  const auto names = models::names_in_folder(*model_, component);
+  const auto kept = models::kept_in_fp32(model_->components(), component);
+  std::vector<std::string> ours;
+  for (const auto& [path, shape] : sizes) ours.push_back(path);
+  for (const auto& rule : names.keys.to_file(ours)) {
+    std::vector<at::Tensor> shapes;
+    for (const auto& path : rule.ours) shapes.push_back(at::empty(sizes.at(path), at::TensorOptions().device(at::kMeta)));
+    const bool stays = std::ranges::any_of(rule.ours, [&](const auto& path) { return kept.contains(path); });
+    const auto in = stays ? at::kFloat : dtype;
+    file.values.push_back({{names.prefix + rule.theirs, in, io::tensor_in_file(rule, shapes).sizes().vec()}, [=] {
+                             std::vector<at::Tensor> parts;
+                             for (const auto& path : rule.ours) parts.push_back(exact_of(component + "." + path, in));
+                             return io::tensor_in_file(rule, parts);
+                           }});
+  }
+  const auto* entry = model_->components().source(component).entry;
+  if (entry == nullptr || !entry->tensors || entry->component.empty()) return;
+  const auto unread = std::make_shared<io::TensorSource>(models::unread_tensors(*entry, model_->components()));
+  for (const auto& name : unread->names()) {
+    const auto& info = unread->info(name);
+    file.values.push_back({{name, info.dtype, info.shape}, [unread, name] { return unread->tensor(name); }});
+  }
 }
 
 void Attached::add_words(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const {
