@@ -1,5 +1,7 @@
 #include "models/model/own_file.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,6 +25,18 @@ std::optional<std::string> prefix_of(const Source& source) {
   return prefix;
 }
 
+/// Tells whether the rules of reading, taken backwards, make the very tensors that the file has.
+bool is_written_as_read(const Source& source) {
+  const auto shapes = source.shapes();
+  std::vector<std::string> ours;
+  for (const auto& [name, shape] : shapes) ours.push_back(name);
+  return std::ranges::all_of(source.keys.to_file(ours), [&](const io::KeyRule& rule) {
+    std::vector<at::Tensor> parts;
+    for (const auto& name : rule.ours) parts.push_back(at::empty(shapes.at(name), at::TensorOptions().device(at::kMeta)));
+    return source.tensors->contains(rule.theirs) && io::tensor_in_file(rule, parts).sizes() == source.tensors->info(rule.theirs).shape;
+  });
+}
+
 }  // namespace
 
 FileNames names_in_folder(const Model& model, const std::string& component) {
@@ -32,11 +46,7 @@ FileNames names_in_folder(const Model& model, const std::string& component) {
     return usual;
   const auto prefix = prefix_of(source);
   if (!prefix) return usual;
-  std::vector<std::string> ours;
-  for (const auto& [name, shape] : source.shapes()) ours.push_back(name);
-  const bool has_all =
-      std::ranges::all_of(source.keys.to_file(ours), [&](const auto& rule) { return source.tensors->contains(rule.theirs); });
-  return has_all ? FileNames{*prefix, source.keys} : usual;
+  return is_written_as_read(source) ? FileNames{*prefix, source.keys} : usual;
 }
 
 io::TensorSource unread_tensors(const ModelEntry& entry, const Components& components) {
