@@ -51,7 +51,7 @@ bool products_are_fast_on_cpu() {
   return fast;
 }
 
-/// Says whose products a CPU has: oneDNN's by ATen where these are exact and fast, or our own by AVX2.
+/// Says whose products a CPU has: oneDNN's by ATen where these are exact and fast, or our own.
 enum class CpuSums { none, of_aten, of_own };
 CpuSums cpu_sums() {
   if (sums_are_exact_on_cpu() && products_are_fast_on_cpu()) return CpuSums::of_aten;

@@ -4,7 +4,7 @@
 namespace burnish::quant {
 
 /// Tells whether the device multiplies INT8 numbers with exact sums, faster than fp32: a CPU by oneDNN where that has such products, else
-/// by AVX2 (kernels/int8_product).
+/// by our own of AVX2 or NEON (kernels/int8_product).
 bool has_int8_products(c10::Device device);
 /// Tells whether a step over rotated weights is clearly faster by these products than one in numbers: by oneDNN's on a CPU it is, by our
 /// own it takes 0.93 of the time at best (benchmarks/results/2026-11.md). Of GPUs it is not known.

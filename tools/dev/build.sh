@@ -16,11 +16,18 @@ configure() {
   shift 2
   local options=(--preset "$preset" -B "$folder" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$ARROW" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
-  if [[ $DEVICE == cuda || $preset == cuda ]]; then need_triton; fi
+  if [[ $DEVICE == cuda || $preset == *cuda ]]; then need_triton; fi
+  if [[ $preset == arm64-cuda ]]; then options+=("-DBURNISH_CUDA_INCLUDE=$(cuda_headers)"); fi
   if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
   if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING
   printf '%s\n' "${options[*]}" >"$folder/.dev-options"
+}
+
+# The headers of this machine's CUDA toolkit, which are those of other processors too.
+cuda_headers() {
+  have nvcc || die "programs for GPUs need the headers of a CUDA toolkit, and no nvcc is on PATH; install the CUDA toolkit 13.0"
+  echo "$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/include"
 }
 
 # folder_of PRESET: where a preset builds; the release program is build/burnish, that for another torch than the house's
@@ -30,8 +37,8 @@ folder_of() {
   if [[ ${ASKED_VERSION:-$HOUSE_TORCH} != "$HOUSE_TORCH" ]]; then beside=-torch-$ASKED_VERSION; fi
   case $1 in
     release) echo "build$beside" ;;
-    dev | asan | tsan | cuda | arm64) echo "build-$1$beside" ;;
-    *) die "no preset '$1'; there are dev, release, asan, tsan, cuda and arm64" ;;
+    dev | asan | tsan | cuda | arm64 | arm64-cuda) echo "build-$1$beside" ;;
+    *) die "no preset '$1'; there are dev, release, asan, tsan, cuda, arm64 and arm64-cuda" ;;
   esac
 }
 
@@ -69,7 +76,7 @@ build() {
 verb_build() {
   local preset=${1:-release} folder
   folder=$(folder_of "$preset")
-  if [[ $preset == arm64 ]]; then need_arm64; else need_build_tools; fi
+  if [[ $preset == arm64* ]]; then need_arm64; else need_build_tools; fi
   configure "$preset" "$folder"
   build "$folder" burnish
 }

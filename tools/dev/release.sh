@@ -24,7 +24,7 @@ verb_release() {
     die "a release is made at the tag $tag (git tag $tag); --dry-run makes everything without"
   fi
   # Whoever has a GPU installs the wheel too.
-  [[ -n $dry ]] || packs_cuda x86_64 || die "a release holds programs for GPUs, and no nvcc is on PATH; install the CUDA toolkit 13.0"
+  [[ -n $dry ]] || packs_cuda || die "a release holds programs for GPUs, and no nvcc is on PATH; install the CUDA toolkit 13.0"
   check_release_files
   verb_package --check
   verb_package --arm64
