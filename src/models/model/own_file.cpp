@@ -10,7 +10,7 @@ namespace burnish::models {
 
 namespace {
 
-/// What stands in the file before the names of a component's tensors; nothing where it is not one and the same.
+/// Finds what stands in the file before the names of a component's tensors; nothing where it is not one and the same.
 std::optional<std::string> prefix_of(const Source& source) {
   std::map<const io::TensorInfo*, std::string> in_file;  // each is one tensor of the file, whatever it is called
   for (const auto& name : source.entry->tensors->names()) in_file[&source.entry->tensors->info(name)] = name;
