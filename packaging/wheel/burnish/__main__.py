@@ -30,19 +30,19 @@ def torch_and_programs():
 
 def main():
     torch, programs_for_it = torch_and_programs()
-    # The program with the CUDA half of libtorch cannot start beside a torch without it, or without the libraries that half needs.
-    has_cuda = (torch / "lib/libtorch_cuda.so").exists() and any(torch.parent.glob("nvidia/*/lib/libcublas.so*"))
-    program = programs_for_it / "burnish-cuda"
-    if not has_cuda or not program.exists():
-        program = programs_for_it / "burnish"
     paths = [str(torch / "lib"), *map(str, torch.parent.glob("nvidia/*/lib"))]
+    # The program is linked to the CUDA half of libtorch. Beside a torch without it, or without the libraries that half needs, stubs stand there.
+    has_cuda = (torch / "lib/libtorch_cuda.so").exists() and any(torch.parent.glob("nvidia/*/lib/libcublas.so*"))
+    stubs = programs_for_it / "stubs"
+    if not has_cuda and stubs.exists():
+        paths = [str(stubs), *paths, str(stubs / "runtime")]
     arrow = importlib.util.find_spec("pyarrow")  # its libraries read Parquet files
     if arrow is not None and arrow.submodule_search_locations:
         paths.append(next(iter(arrow.submodule_search_locations)))
     if os.environ.get("LD_LIBRARY_PATH"):
         paths.append(os.environ["LD_LIBRARY_PATH"])
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(paths)
-    os.execv(program, ["burnish", *sys.argv[1:]])
+    os.execv(programs_for_it / "burnish", ["burnish", *sys.argv[1:]])
 
 
 if __name__ == "__main__":
