@@ -67,7 +67,7 @@ TEST_F(Wav2Vec2Parity, WeightsOfPlacesAreReadByTheirOlderNamesToo) {
   ASSERT_NE(again.entry, nullptr);
   EXPECT_EQ(again.shapes(), source.shapes());
   auto config = again.read(wav2vec2_config);
-  EXPECT_EQ(config.strides, (std::vector<int64_t>{5, 2, 2, 2, 2, 2, 2})) << "those of the published models, where no config.json says them";
+  EXPECT_EQ(config.convolutions.strides, (std::vector<int64_t>{5, 2, 2, 2, 2, 2, 2})) << "those of the published models, where no config.json says them";
   config = source.read(wav2vec2_config);
   Wav2Vec2 model(config, at::TensorOptions());
   test::load(model, *again.tensors, again.keys);

@@ -14,6 +14,7 @@
 #include "models/blocks/padding_row.h"
 #include "models/blocks/waves.h"
 #include "models/families/wan/camera.h"
+#include "models/families/wan/talk.h"
 #include "nn/modulation_in_fp32.h"
 #include "nn/recomputed_values.h"
 
@@ -121,6 +122,7 @@ struct Transformer::Body {
     if (c.extras.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
     if (c.extras.speech.is_there()) speech = std::make_unique<Speech>(c, o);
     if (c.extras.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
+    if (c.extras.talk.is_there()) said = std::make_unique<SaidInFrames>(c.extras.talk, o);
     if (c.extras.area_channels > 0) scail = std::make_unique<Scail>(c, o);
   }
   nn::Conv patch_in;
@@ -133,6 +135,7 @@ struct Transformer::Body {
   std::unique_ptr<CameraAdapter> camera;
   std::unique_ptr<Speech> speech;
   std::unique_ptr<Scail> scail;
+  std::unique_ptr<SaidInFrames> said;
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
@@ -155,6 +158,7 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   if (body_->camera) own("control_adapter", *body_->camera);
   if (body_->speech) own("", *body_->speech);
   if (body_->scail) own("", *body_->scail);
+  if (body_->said) own("audio_proj", *body_->said);
 }
 
 Transformer::~Transformer() = default;
@@ -257,6 +261,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
                      streams.by_place(cos, 0),
                      streams.by_place(sin, 0)};
   if (b.image) inputs.push_back(b.image->forward(in.image_BNW.to(in.text_BTE.scalar_type())));
+  if (b.said) inputs.push_back(b.said->forward(in.states_BFM.to(in.text_BTE.scalar_type())));
   if (has_given) inputs.push_back(streams.here(0, tokens.narrow(1, 0, num_given).contiguous()));
   if (in.clip) run_driven_blocks(inputs, in);
   else run_blocks(inputs, has_given, in.hints);
@@ -276,7 +281,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
 void Transformer::initialise(uint64_t seed) {
   mmdit::initialise(*this, seed, [](const std::string& path) {
     return path.ends_with("scale_shift_table") || path.starts_with("condition_embedder.time_proj.") || path.starts_with("proj_out.") ||
-           Speech::begins_as_zero(path);
+           path.find(".audio_cross_attn.proj.") != path.npos || Speech::begins_as_zero(path);
   });
   if (body_ && body_->speech) body_->speech->initialise();
 }
