@@ -6,6 +6,21 @@
 // Runs of small models of Wan that read further columns.
 namespace burnish::test {
 
+/// What hears by a golden folder, without the last of its three layers, in another.
+inline fs::path of_two_layers(const fs::path& hearing, const fs::path& folder) {
+  fs::copy(hearing, folder, fs::copy_options::recursive);
+  auto weights = io::TensorSource::open({hearing / "model.safetensors"});
+  io::NamedTensors fewer;
+  for (const auto& name : weights.names()) {
+    if (name.find("encoder.layers.2.") == name.npos) fewer.emplace_back(name, weights.tensor(name).clone());
+  }
+  io::save_safetensors(folder / "model.safetensors", fewer);
+  auto config = nlohmann::json::parse(read_file(folder / "config.json"));
+  config["num_hidden_layers"] = 2;
+  std::ofstream(folder / "config.json") << config.dump();
+  return folder;
+}
+
 class WanRun : public BadInput {
  protected:
   std::string ok(const std::string& arguments) const {
@@ -36,21 +51,6 @@ class WanRun : public BadInput {
   }
   /// A clip of ten frames a second that plays at the sixteen of what is drawn, as well as hundredths of a second allow.
   fs::path faster(const fs::path& clip, const std::string& name) const { return paced(clip, name, 6, 8); }
-  /// What hears by a golden folder, without the last of its three layers.
-  fs::path of_two_layers(const fs::path& hearing) const {
-    const auto folder = at("of_two_layers");
-    fs::copy(hearing, folder, fs::copy_options::recursive);
-    auto weights = io::TensorSource::open({hearing / "model.safetensors"});
-    io::NamedTensors fewer;
-    for (const auto& name : weights.names()) {
-      if (name.find("encoder.layers.2.") == name.npos) fewer.emplace_back(name, weights.tensor(name).clone());
-    }
-    io::save_safetensors(folder / "model.safetensors", fewer);
-    auto config = nlohmann::json::parse(read_file(folder / "config.json"));
-    config["num_hidden_layers"] = 2;
-    std::ofstream(folder / "config.json") << config.dump();
-    return folder;
-  }
   /// What `sample` draws of the golden noise, before it is decoded. `options` say the model and what it is given.
   at::Tensor latents_of(const fs::path& noise_in, const std::string& options) const {
     ok(drawing_of(noise_in, options));

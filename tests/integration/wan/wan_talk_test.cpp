@@ -77,8 +77,8 @@ TEST_F(WanTalk, WhatTrainedIsReadInPlaceOfWhatWasAdded) {
 
 TEST_F(WanTalk, OneFileHasTheTransformerAndWhatIsAdded) {
   auto live = trained("live", wan_talk_model() + data() + kSpeaking + kSpokenAdapter);
-  const auto transformer = option("model", golden_path("wan_image/transformer")) + option("model", kTalk / "infinitetalk.safetensors");
-  ok("convert " + transformer + option("output", at("one.safetensors")) + "--dtype bf16 ");
+  ok("convert " + quoted(golden_path("wan_image/transformer")) + " " + quoted(kTalk / "infinitetalk.safetensors") + " " +
+     quoted(at("one.safetensors")));
   EXPECT_THAT(ok("inspect " + quoted(at("one.safetensors"))), HasSubstr("InfiniteTalk"));
   const auto model = wan_parts({at("one.safetensors"), fs::path(golden_path("wan_image/image_encoder")), fs::path(golden_path("wav2vec2_base"))});
   EXPECT_EQ(trained("of_one", model + data() + kSpeaking + kSpokenAdapter), live);
@@ -88,8 +88,9 @@ TEST_F(WanTalk, AdaptersAreReadInTheNamesOfOthers) {
   auto theirs = io::TensorSource::open({kTalk / "lora.safetensors"});
   for (const char* format : {"diffusers", "kohya", "comfyui", "diffsynth"}) {
     const auto written = at(std::string(format) + ".safetensors"), back = at(std::string("back_") + format + ".safetensors");
-    ok("convert " + wan_talk_model() + option("lora", kTalk / "lora.safetensors") + option("output", written) + "--lora_format " + format);
-    ok("convert " + wan_talk_model() + option("lora", written) + option("output", back) + "--lora_format diffusers ");
+    const auto beside = " " + option("model", golden_path("wan_image/transformer")) + option("model", kTalk / "infinitetalk.safetensors");
+    ok("convert " + quoted(kTalk / "lora.safetensors") + " " + quoted(written) + " --lora_format " + format + beside);
+    ok("convert " + quoted(written) + " " + quoted(back) + " --lora_format diffusers " + beside);
     auto again = io::TensorSource::open({back});
     for (const auto& name : theirs.names()) {
       if (!name.ends_with(".alpha")) {
@@ -110,7 +111,7 @@ TEST_F(WanTalk, RefusesWhatItCannotDo) {
               option("output_path", out()),
           {"no other that could be predicted"});
   const fs::path of_image = golden_path("wan_image");
-  const auto narrow = of_two_layers(golden_path("wav2vec2_base"));
+  const auto narrow = of_two_layers(golden_path("wav2vec2_base"), at("narrow"));
   refused(3,
           "train " + wan_parts({of_image / "transformer", kTalk / "infinitetalk.safetensors", of_image / "image_encoder", narrow}) + data() +
               kSpeaking + "--lora_rank 4 " + option("output_path", out()),

@@ -4,7 +4,7 @@
 #include "models/parts/side_module.h"
 #include "models/parts/wav2vec2.h"
 
-// What models that hear a sound have in common: wav2vec 2.0, its settings, and the column of the sound.
+// Models that hear a sound have this in common: wav2vec 2.0, its settings, and the column of the sound.
 namespace burnish::models::wan {
 
 /// The name of what hears, as DiffSynth-Studio has it, and samples of a sound a second.

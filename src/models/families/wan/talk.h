@@ -4,8 +4,8 @@
 #include "nn/linear.h"
 #include "nn/token_shares.h"
 
-// What the transformer of InfiniteTalk and MultiTalk has beside that of picture to video (arXiv 2508.14033, 2505.22647): each of its blocks
-// also attends from the tokens of a frame to what is said in it. Names of parameters are those of the published files. Shape letters as in
+// InfiniteTalk and MultiTalk (arXiv 2508.14033, 2505.22647) have a transformer of picture to video, each of whose blocks also attends from
+// the tokens of a frame to what is said in it. Names of parameters are those of the published files. Shape letters as in
 // blocks.h; F frames of the clip, f of the latents, M numbers of a frame's sound, N tokens that it becomes, W their width.
 namespace burnish::models::wan {
 
