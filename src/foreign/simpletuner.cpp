@@ -54,8 +54,8 @@ constexpr const char* kAddedAndHearing =
 
 /// A flavour, or none, stands for a model on a hub where no file or id is given.
 Outcome published_model(const Value& value, const Settings& all) {
-  const bool is_asked = targets_by_kind().contains(family(all)) && !all.on("pretrained_model_name_or_path") &&
-                        !is_known_ltx(all) && family(all) != kTalk;
+  const bool is_asked =
+      targets_by_kind().contains(family(all)) && !all.on("pretrained_model_name_or_path") && !is_known_ltx(all) && family(all) != kTalk;
   return left_out(is_asked ? fmt::format("name the model of {} with --model, by its folder or its id on a hub",
                                          asks_for_something(value) ? "this flavour" : "the flavour that is taken by itself")
                            : "");
@@ -93,9 +93,8 @@ void talk_rows(Table& table) {
     return rewritten("model_family", ours,
                      [=](const Value&, const Settings& all) { return family(all) == kTalk ? outcome(all) : left_out(""); });
   };
-  table << of_talk("model", [](const Settings& all) {
-    return all.on("pretrained_model_name_or_path") ? left_out("") : carried(kPictureToVideo);
-  });
+  table << of_talk("model",
+                   [](const Settings& all) { return all.on("pretrained_model_name_or_path") ? left_out("") : carried(kPictureToVideo); });
   table << of_talk("model_id_with_origin_paths", [](const Settings&) {
     return carried(kAddedAndHearing, "files of the hub lie below models/, or where DIFFSYNTH_MODEL_BASE_PATH says");
   });

@@ -117,10 +117,13 @@ Wav2Vec2Config wav2vec2_config(const nlohmann::json& json, const io::Shapes& sha
 class Wav2Vec2::Convolution : public nn::Module {
  public:
   Convolution(const Wav2Vec2Config& c, size_t number, const at::TensorOptions& o)
-      : conv_(number == 0 ? 1 : c.convolutions.channels, c.convolutions.channels, kernels::Window::cube(1, c.convolutions.kernels[number], c.convolutions.strides[number]), o, c.convolutions.has_biases) {
+      : conv_(number == 0 ? 1 : c.convolutions.channels, c.convolutions.channels,
+              kernels::Window::cube(1, c.convolutions.kernels[number], c.convolutions.strides[number]), o, c.convolutions.has_biases) {
     own("conv", conv_);
-    if (c.norms == Wav2Vec2Config::Norms::before) own("layer_norm", *(of_steps_ = std::make_unique<nn::LayerNorm>(c.convolutions.channels, c.eps, o)));
-    else if (number == 0) own("layer_norm", *(of_channels_ = std::make_unique<nn::GroupNorm>(c.convolutions.channels, c.convolutions.channels, c.eps, o)));
+    if (c.norms == Wav2Vec2Config::Norms::before)
+      own("layer_norm", *(of_steps_ = std::make_unique<nn::LayerNorm>(c.convolutions.channels, c.eps, o)));
+    else if (number == 0)
+      own("layer_norm", *(of_channels_ = std::make_unique<nn::GroupNorm>(c.convolutions.channels, c.convolutions.channels, c.eps, o)));
   }
   at::Tensor run(const at::Tensor& x_BCN) const {
     auto made = conv_.forward(x_BCN);

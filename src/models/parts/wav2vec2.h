@@ -19,7 +19,7 @@ struct Wav2Vec2Config {
     std::vector<int64_t> kernels{10, 3, 3, 3, 3, 2, 2}, strides{5, 2, 2, 2, 2, 2, 2};
     bool has_biases = true;
   } convolutions;
-  int64_t place_kernel = 128, place_groups = 16;                                     ///< of the convolution that tells places
+  int64_t place_kernel = 128, place_groups = 16;  ///< of the convolution that tells places
   double eps = 1e-5;
 
   int64_t num_states() const { return num_layers + 1; }

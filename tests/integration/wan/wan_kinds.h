@@ -125,8 +125,9 @@ inline std::string wan_talk_model() {
 }
 inline const WanKind kTalkKind{"talk",
                                [](const fs::path&) {
-                                 return WanModelAndData{wan_talk_model(), option("dataset_metadata_path", golden_path("wan_talk/metadata.csv")) +
-                                                                              "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
+                                 return WanModelAndData{wan_talk_model(),
+                                                        option("dataset_metadata_path", golden_path("wan_talk/metadata.csv")) +
+                                                            "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
                                                         "input_image,input_audio"};
                                },
                                "dit", "dit.audio_proj"};

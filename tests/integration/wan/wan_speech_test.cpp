@@ -108,6 +108,8 @@ TEST_F(WanSpeech, RefusesWhatItCannotDo) {
               option("output_path", out()),
           {"no other that could be predicted"});
   write("processor/preprocessor_config.json", "{}");
-  refused(3, "train " + model(of_two_layers(golden_path("wav2vec2"), at("narrow"))) + data() + kAllColumns + "--lora_rank 4 " + option("output_path", out()),
+  refused(3,
+          "train " + model(of_two_layers(golden_path("wav2vec2"), at("narrow"))) + data() + kAllColumns + "--lora_rank 4 " +
+              option("output_path", out()),
           {"3 states 16 wide, and the transformer reads 4 of 16"});
 }

@@ -58,7 +58,8 @@ TEST_F(WanTalk, IsEqualLiveAndSplitAndPaged) {
   ok("train --task sft:data_process " + wan_talk_model() + data() + kSpeaking + option("output_path", at("cache")));
   const auto transformer =
       option("model", golden_path("wan_image/transformer")) + option("model", kTalk / "infinitetalk.safetensors") + "--dtype fp32 ";
-  EXPECT_EQ(trained("split", "--task sft:train " + transformer + option("dataset_base_path", at("cache")) + kSpeaking + kSpokenAdapter), live);
+  EXPECT_EQ(trained("split", "--task sft:train " + transformer + option("dataset_base_path", at("cache")) + kSpeaking + kSpokenAdapter),
+            live);
   EXPECT_EQ(trained("paged", wan_talk_model() + data() + kSpeaking + kSpokenAdapter + "--use_gradient_checkpointing_offload "), live);
 }
 
@@ -69,8 +70,8 @@ TEST_F(WanTalk, WhatTrainedIsReadInPlaceOfWhatWasAdded) {
   auto before = io::TensorSource::open({kTalk / "infinitetalk.safetensors"});
   EXPECT_EQ(written.names(), before.names());
   const fs::path of_image = golden_path("wan_image");
-  const auto model = wan_parts({of_image / "transformer", at("whole") / "step-3.safetensors", of_image / "image_encoder",
-                                fs::path(golden_path("wav2vec2_base"))});
+  const auto model = wan_parts(
+      {of_image / "transformer", at("whole") / "step-3.safetensors", of_image / "image_encoder", fs::path(golden_path("wav2vec2_base"))});
   const auto given = option("reference", kGolden / "pictures/0.png") + option("input_audio", kSpoken / "0.wav") + "--audio_cfg_scale 1 ";
   EXPECT_GT(relative_error(latents_of(kTalk, model + given), expected_in(kTalk).tensor("plain")), 1e-4);
 }
@@ -80,7 +81,8 @@ TEST_F(WanTalk, OneFileHasTheTransformerAndWhatIsAdded) {
   ok("convert " + quoted(golden_path("wan_image/transformer")) + " " + quoted(kTalk / "infinitetalk.safetensors") + " " +
      quoted(at("one.safetensors")));
   EXPECT_THAT(ok("inspect " + quoted(at("one.safetensors"))), HasSubstr("InfiniteTalk"));
-  const auto model = wan_parts({at("one.safetensors"), fs::path(golden_path("wan_image/image_encoder")), fs::path(golden_path("wav2vec2_base"))});
+  const auto model =
+      wan_parts({at("one.safetensors"), fs::path(golden_path("wan_image/image_encoder")), fs::path(golden_path("wav2vec2_base"))});
   EXPECT_EQ(trained("of_one", model + data() + kSpeaking + kSpokenAdapter), live);
 }
 
@@ -113,8 +115,8 @@ TEST_F(WanTalk, RefusesWhatItCannotDo) {
   const fs::path of_image = golden_path("wan_image");
   const auto narrow = of_two_layers(golden_path("wav2vec2_base"), at("narrow"));
   refused(3,
-          "train " + wan_parts({of_image / "transformer", kTalk / "infinitetalk.safetensors", of_image / "image_encoder", narrow}) + data() +
-              kSpeaking + "--lora_rank 4 " + option("output_path", out()),
+          "train " + wan_parts({of_image / "transformer", kTalk / "infinitetalk.safetensors", of_image / "image_encoder", narrow}) +
+              data() + kSpeaking + "--lora_rank 4 " + option("output_path", out()),
           {"2 states 16 wide behind its layers", "48 numbers"});
   refused(3,
           "train " + wan_parts({kWan / "model/transformer", kTalk / "infinitetalk.safetensors", fs::path(golden_path("wav2vec2_base"))}) +

@@ -124,7 +124,8 @@ TEST(WanTalk, SizesAreThoseOfShapesAndOfConfig) {
   EXPECT_EQ(talk.num_tokens, 4);
   EXPECT_EQ(talk.token_width, 12);
   auto json = golden.json;
-  json.update({{"audio_layers", 3}, {"audio_dim", 16}, {"audio_intermediate_dim", 8}, {"audio_context_tokens", 4}, {"audio_output_dim", 12}});
+  json.update(
+      {{"audio_layers", 3}, {"audio_dim", 16}, {"audio_intermediate_dim", 8}, {"audio_context_tokens", 4}, {"audio_output_dim", 12}});
   auto alone = wan::detect(&json, {}).extras.talk;
   EXPECT_EQ(alone.sound_width, talk.sound_width);
   EXPECT_EQ(alone.num_tokens, talk.num_tokens);

@@ -67,7 +67,8 @@ TEST_F(Wav2Vec2Parity, WeightsOfPlacesAreReadByTheirOlderNamesToo) {
   ASSERT_NE(again.entry, nullptr);
   EXPECT_EQ(again.shapes(), source.shapes());
   auto config = again.read(wav2vec2_config);
-  EXPECT_EQ(config.convolutions.strides, (std::vector<int64_t>{5, 2, 2, 2, 2, 2, 2})) << "those of the published models, where no config.json says them";
+  EXPECT_EQ(config.convolutions.strides, (std::vector<int64_t>{5, 2, 2, 2, 2, 2, 2}))
+      << "those of the published models, where no config.json says them";
   config = source.read(wav2vec2_config);
   Wav2Vec2 model(config, at::TensorOptions());
   test::load(model, *again.tensors, again.keys);
@@ -102,5 +103,6 @@ TEST_F(Wav2Vec2Parity, NormsBehindLayersAndStepsOfFrames) {
   const auto samples = on_device(sound.tensor("heard"));
   EXPECT_LE(relative_error(model.states(samples), expected.tensor("states")), tolerance(2e-6));
   EXPECT_LE(relative_error(model.states(samples, 10), expected.tensor("by_frame")), tolerance(2e-6));
-  EXPECT_LE(relative_error(states(find_wav2vec2(files), samples), sound.tensor("states")), tolerance(2e-6)) << "the other kind is as it was";
+  EXPECT_LE(relative_error(states(find_wav2vec2(files), samples), sound.tensor("states")), tolerance(2e-6))
+      << "the other kind is as it was";
 }

@@ -107,9 +107,10 @@ TalkConfig talk_of(const io::Shapes& shapes, const Config& c) {
   const auto num_blocks = io::count_of(shapes, "blocks.{}.audio_cross_attn.q_linear.weight");
   const auto width = num_blocks > 0 ? side("blocks.0.audio_cross_attn.q_linear.weight", 0) : 0;
   if (num_blocks != c.num_layers || width != c.width())
-    data_error("models",
-               "what InfiniteTalk adds is for {} blocks {} wide, and the transformer has {} blocks {} wide; they belong to different models",
-               num_blocks, width, c.num_layers, c.width());
+    data_error(
+        "models",
+        "what InfiniteTalk adds is for {} blocks {} wide, and the transformer has {} blocks {} wide; they belong to different models",
+        num_blocks, width, c.num_layers, c.width());
   return talk;
 }
 
@@ -129,8 +130,7 @@ void check_talk(const Config& c) {
   const auto& talk = c.extras.talk;
   if (!talk.is_there()) return;
   check_sizes({talk.sound_width, talk.window, talk.hidden, talk.num_tokens, talk.token_width});
-  if (talk.window % 2 == 0)
-    data_error("models", "the transformer hears {} frames around one; an odd number was expected", talk.window);
+  if (talk.window % 2 == 0) data_error("models", "the transformer hears {} frames around one; an odd number was expected", talk.window);
   if (c.in_channels == c.out_channels || c.image_width == 0)
     data_error("models",
                "InfiniteTalk adds to a transformer that goes on from a picture, and this one reads {} channels and {} states of pictures; "

@@ -173,8 +173,8 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                           .others = {is_second ? "transformer." : in_both},
                           .diffusers_alpha = false,
                           .comfyui_alpha = false},  // diffusers' loader refuses that of layers outside of the blocks
-               .lora_targets = std::string("to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2") +
-                               (config_.extras.talk.is_there() ? kTalkTargets : ""),
+               .lora_targets =
+                   std::string("to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2") + (config_.extras.talk.is_there() ? kTalkTargets : ""),
                .high_precision = high_precision_layers(config_),
                .without_gradient = {"frame_packer"},
                .foreign_layers = foreign_layers(config_, in_both),

@@ -8,8 +8,8 @@ namespace burnish::models::wan {
 
 /// A column that Wan-S2V reads beside the sound, by DiffSynth-Studio's name: a clip of poses.
 inline constexpr const char* kSpeechPoses = "s2v_pose_video";
-inline const Column kSpeechInputs[] = {
-    kSoundInput, {.name = kSpeechPoses, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-S2V"}}};
+inline const Column kSpeechInputs[] = {kSoundInput,
+                                       {.name = kSpeechPoses, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-S2V"}}};
 
 /// Holds what Wan-S2V reads: a picture, a sound and poses. Sound and poses are those of each frame but the first, which is the picture.
 class SpeechUnits : public SideModule {

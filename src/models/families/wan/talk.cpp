@@ -39,7 +39,8 @@ at::Tensor SaidInFrames::forward(const at::Tensor& states) const {
   const auto around = at::cat({before, states, behind}, 1);
   auto made = at::relu(of_first_.forward(around.narrow(1, 0, config_.window).flatten(1).unsqueeze(1)));
   if (num_frames > 1) {
-    const auto windows = around.narrow(1, 1, around.size(1) - 1).unfold(1, config_.window + kFramesEach - 1, kFramesEach);  // [B, f - 1, M, w]
+    const auto windows =
+        around.narrow(1, 1, around.size(1) - 1).unfold(1, config_.window + kFramesEach - 1, kFramesEach);  // [B, f - 1, M, w]
     made = at::cat({made, at::relu(of_others_.forward(windows.transpose(2, 3).flatten(2)))}, 1);
   }
   return norm_.forward(third_.forward(at::relu(second_.forward(made))).unflatten(-1, {config_.num_tokens, -1}));

@@ -104,7 +104,8 @@ pipeline::Unit TalkUnits::sound_unit() {
 void TalkUnits::add_units(UnitGroups& groups, const ModelParts& parts) {
   if (!is_there()) return;
   if (!options_.references)
-    config_error("models", "InfiniteTalk goes on from a picture; name {} in extra_inputs, when drawing give --reference", kFirstFrameColumn);
+    config_error("models", "InfiniteTalk goes on from a picture; name {} in extra_inputs, when drawing give --reference",
+                 kFirstFrameColumn);
   add_encoding(groups, {first_unit(), sound_unit()});
   groups.denoise.back().reads.emplace_back("sigma");
   groups.weigh = held_frame_weights();

@@ -11,8 +11,8 @@ Option sound_scale_option();
 /// Holds what InfiniteTalk reads beside picture and prompt: a sound. The first frame is the picture's, in training as in drawing.
 class TalkUnits : public SideModule {
  public:
-  /// Throws a data Error for an encoder of another transformer, and a config Error for the option of another. `files` are the run's. All but
-  /// `found` must outlive this.
+  /// Throws a data Error for an encoder of another transformer, and a config Error for the option of another. `files` are the run's. All
+  /// but `found` must outlive this.
   TalkUnits(const ModelOptions& options, Components& components, const ModelFiles& files, const Found& found, const Config& dit);
 
   std::string variant(bool has_experts) const override;
