@@ -13,12 +13,12 @@ struct Wav2Vec2Config {
   /// every layer (wav2vec2-base).
   enum class Norms { before, behind } norms = Norms::before;
   int64_t width = 1024, hidden = 4096, num_layers = 24, num_heads = 16;
-  /// The convolutions over the samples.
+  /// Holds those of the convolutions over the samples.
   struct Convolutions {
     int64_t channels = 512;
     std::vector<int64_t> kernels{10, 3, 3, 3, 3, 2, 2}, strides{5, 2, 2, 2, 2, 2, 2};
     bool has_biases = true;
-  } convolutions;
+  } convolutions = {};
   int64_t place_kernel = 128, place_groups = 16;  ///< of the convolution that tells places
   double eps = 1e-5;
 

@@ -30,6 +30,9 @@ constexpr const char* kOriginalMark = "head.modulation";
 /// Tensors of Wan-Animate-2's blocks in the original names, which are a segment longer than those of others, and in diffusers'.
 constexpr const char *kDrivenMark = "blocks.0.block.self_attn.q.weight", *kDiffusersDrivenMark = "blocks.0.self_attn.to_q.weight";
 
+/// A tensor of what InfiniteTalk adds.
+constexpr const char* kTalkMark = "audio_proj.proj1.weight";
+
 bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark) && !tensors.contains(kDiffusersDrivenMark); }
 
 io::KeyMap keys_of(const io::TensorSource& tensors) {
@@ -68,7 +71,7 @@ Source find_dit(const ModelEntry& entry) {
 /// What InfiniteTalk or MultiTalk adds to a transformer, in a file of its own, as their authors and ComfyUI have it. Nothing tells the two
 /// apart, and nothing is computed otherwise.
 Source find_talk(const ModelEntry& entry) {
-  auto tensors = find_below(entry, kDenoiserPrefixes, "audio_proj.proj1.weight");
+  auto tensors = find_below(entry, kDenoiserPrefixes, kTalkMark);
   return tensors && !tensors->contains(kMark) && !tensors->contains(kOriginalMark) ? Source{&entry, tensors, {}} : Source{};
 }
 
@@ -147,7 +150,7 @@ Found find_sources(const ModelFiles& files) {
     found.is_driven = found.is_driven || is_driven(dit);
   }
   for (auto* dit : {&found.high_noise, &found.low_noise}) {
-    if (dit->tensors && found.talk.tensors) dit->tensors = dit->tensors->joined(*found.talk.tensors);
+    if (dit->tensors && found.talk.tensors && !dit->tensors->contains(kTalkMark)) dit->tensors = dit->tensors->joined(*found.talk.tensors);
   }
   return found;
 }

@@ -99,8 +99,12 @@ std::vector<ModelEntry> named_talk(std::string_view name) {
   auto config = reading_image();
   config.extras.talk.sound_width = 12 * kStateWidth;
   auto entries = named_sizes(name, config);
-  Wav2Vec2Config hearing{.norms = Wav2Vec2Config::Norms::behind, .width = kStateWidth, .hidden = 3072, .num_layers = 12, .num_heads = 12};
-  hearing.convolutions.has_biases = false;
+  const Wav2Vec2Config hearing{.norms = Wav2Vec2Config::Norms::behind,
+                               .width = kStateWidth,
+                               .hidden = 3072,
+                               .num_layers = 12,
+                               .num_heads = 12,
+                               .convolutions = {.has_biases = false}};
   entries.push_back(sizes_of<Wav2Vec2, Wav2Vec2Config>(name, hearing));
   return entries;
 }
