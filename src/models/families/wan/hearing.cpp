@@ -37,12 +37,12 @@ Option audio_processor_option() {
   return {.name = kProcessor,
           .help = "folder of the sound encoder's preprocessor_config.json, where it is not beside the encoder",
           .otherwise = std::string(),
-          .elsewhere = "it is of Wan-S2V, leave it out"};
+          .elsewhere = "it is of Wan-S2V and InfiniteTalk, leave it out"};
 }
 
 void refuse_audio_processor(const ModelOptions& options) {
   if (!options.get<std::string>(kProcessor).empty())
-    config_error("models", "{} is not supported for this model; it is of Wan-S2V, leave it out", kProcessor);
+    config_error("models", "{} is not supported for this model; it is of Wan-S2V and InfiniteTalk, leave it out", kProcessor);
 }
 
 void Hearing::read(const ModelOptions& options, const ModelFiles& files, const Source& source) {

@@ -39,6 +39,7 @@ SpeechUnits::SpeechUnits(const ModelOptions& options, Components& components, co
                          const Config& dit)
     : SideModule(options, components), dit_(dit) {
   if (is_there()) hearing_.read(options, files, found.senses.audio_encoder);
+  else if (!dit.extras.talk.is_there()) refuse_audio_processor(options);
   if (!hearing_.is_there()) return;
   const auto& c = hearing_.config();
   const auto& speech = dit.extras.speech;
