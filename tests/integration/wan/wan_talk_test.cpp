@@ -78,7 +78,7 @@ TEST_F(WanTalk, WhatTrainedIsReadInPlaceOfWhatWasAdded) {
 
 TEST_F(WanTalk, OneFileHasTheTransformerAndWhatIsAdded) {
   auto live = trained("live", wan_talk_model() + data() + kSpeaking + kSpokenAdapter);
-  ok("convert " + quoted(golden_path("wan_image/transformer")) + " " + quoted(kTalk / "infinitetalk.safetensors") + " " +
+  ok("convert " + quoted(fs::path(golden_path("wan_image/transformer"))) + " " + quoted(kTalk / "infinitetalk.safetensors") + " " +
      quoted(at("one.safetensors")));
   EXPECT_THAT(ok("inspect " + quoted(at("one.safetensors"))), HasSubstr("InfiniteTalk"));
   const auto model =
