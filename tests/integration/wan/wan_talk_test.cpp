@@ -77,12 +77,14 @@ TEST_F(WanTalk, WhatTrainedIsReadInPlaceOfWhatWasAdded) {
 }
 
 TEST_F(WanTalk, OneFileHasTheTransformerAndWhatIsAdded) {
+  fs::create_directories(at("one"));
+  fs::copy(golden_path("wan_image/transformer/config.json"), at("one/config.json"));
   auto live = trained("live", wan_talk_model() + data() + kSpeaking + kSpokenAdapter);
   ok("convert " + quoted(fs::path(golden_path("wan_image/transformer"))) + " " + quoted(kTalk / "infinitetalk.safetensors") + " " +
-     quoted(at("one.safetensors")));
-  EXPECT_THAT(ok("inspect " + quoted(at("one.safetensors"))), HasSubstr("InfiniteTalk"));
+     quoted(at("one/wan.safetensors")));
+  EXPECT_THAT(ok("inspect " + quoted(at("one/wan.safetensors"))), HasSubstr("InfiniteTalk"));
   const auto model =
-      wan_parts({at("one.safetensors"), fs::path(golden_path("wan_image/image_encoder")), fs::path(golden_path("wav2vec2_base"))});
+      wan_parts({at("one/wan.safetensors"), fs::path(golden_path("wan_image/image_encoder")), fs::path(golden_path("wav2vec2_base"))});
   EXPECT_EQ(trained("of_one", model + data() + kSpeaking + kSpokenAdapter), live);
 }
 

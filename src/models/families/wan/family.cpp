@@ -69,7 +69,7 @@ Source find_dit(const ModelEntry& entry) {
 }
 
 /// What InfiniteTalk or MultiTalk adds to a transformer, in a file of its own, as their authors and ComfyUI have it. Nothing tells the two
-/// apart, and nothing is computed otherwise.
+/// apart.
 Source find_talk(const ModelEntry& entry) {
   auto tensors = find_below(entry, kDenoiserPrefixes, kTalkMark);
   return tensors && !tensors->contains(kMark) && !tensors->contains(kOriginalMark) ? Source{&entry, tensors, {}} : Source{};
@@ -105,7 +105,7 @@ std::string describe_entry(const ModelEntry& entry) {
                    {found.animate, "Wan-Animate"},
                    {found.is_driven ? dit : Source{}, "Wan-Animate-2"},
                    {config.extras.area_channels > 0 ? dit : Source{}, "SCAIL-2"},
-                   {found.talk, "InfiniteTalk"},
+                   {config.extras.talk.is_there() ? dit : found.talk, "InfiniteTalk"},
                    {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.senses.image_encoder, "CLIP image encoder"},
