@@ -199,8 +199,8 @@ std::vector<Variant> published() {
        UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 5}},
       {"wan-s2v-14b", [] { return named_speech("wan-s2v-14b"); }, "Wan2.2-S2V-14B", "Wan-AI/Wan2.2-S2V-14B",
        UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4.5}},
-      {"wan-infinitetalk-14b", [] { return named_talk("wan-infinitetalk-14b"); }, "Wan2.1-InfiniteTalk-14B",
-       "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers", UsualDrawing{.side = 640, .num_inference_steps = 40, .cfg_scale = 5}},
+      {"wan-infinitetalk-14b", [] { return named_talk("wan-infinitetalk-14b"); }, "Wan2.1-InfiniteTalk-14B", "MeiGen-AI/InfiniteTalk",
+       UsualDrawing{.side = 640, .num_inference_steps = 40, .cfg_scale = 5}},
   };
   for (const auto& model : fun_models()) all.push_back(model);
   return all;
