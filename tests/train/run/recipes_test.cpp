@@ -134,8 +134,8 @@ const std::map<std::string, Small> kSmall{
       40,
       2,
       "",
-      "--height 256 --width 384 --tokenizer_path " + test::golden_path("wan_pipeline/model/tokenizer") + " --dataset_metadata_path " +
-          test::golden_path("wan_talk/metadata.csv") + " ",
+      "--height 256 --width 384 --frame_rate 10 --tokenizer_path " + test::golden_path("wan_pipeline/model/tokenizer") +
+          " --dataset_metadata_path " + test::golden_path("wan_talk/metadata.csv") + " ",
       {"wan_image/transformer", "wan_talk/infinitetalk.safetensors", "wan_image/image_encoder", "wav2vec2_base",
        "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"}}}};
 
