@@ -3,11 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
+#include "models/model/guided_step.h"
 #include "models/model/step_end.h"
 
 namespace burnish::drawing {
@@ -20,6 +22,7 @@ using Tensors = Walk::Tensors;
 /// Says where a step is in time.
 struct Step {
   double time, time_after;
+  bool is_guided;
 };
 
 Tensors predict(const pipeline::Units& units, const std::string& time_name, const Tensors& inputs, const Step& step,
@@ -29,6 +32,7 @@ Tensors predict(const pipeline::Units& units, const std::string& time_name, cons
   auto for_all = [&](double time) { return at::full({input.size(0)}, time, input.options().dtype(at::kFloat)); };
   values[time_name] = for_all(step.time);
   values[models::kStepEnd] = for_all(step.time_after);
+  values[models::kIsGuided] = at::scalar_tensor(step.is_guided ? 1.0 : 0.0, at::kDouble);
   pipeline::run(units, values);
   Tensors predictions;
   for (const auto& [stream, tensor] : inputs)
@@ -60,7 +64,7 @@ std::vector<std::string> Denoiser::models() const {
 std::vector<std::string> Denoiser::condition_names() const {
   std::vector<std::string> names;
   for (const auto& stage : stages) {
-    std::vector<std::string> own{process.time_name(), models::kStepEnd};
+    std::vector<std::string> own{process.time_name(), models::kStepEnd, models::kIsGuided};
     for (const auto& stream : streams) own.push_back(stream_value(stream, "noisy"));
     for (const auto& unit : stage.units) {
       for (const auto& name : unit.reads) {
@@ -123,7 +127,7 @@ Walk::Tensors Walk::inputs() const {
 }
 
 void Walk::take_step() {
-  const Step step{first().time(step_), time_after()};
+  const Step step{first().time(step_), time_after(), options_.guidance.has_value()};
   const auto& [stretch, units, away_units] = denoiser_.stages.at(denoiser_.stage_at(step.time));
   const auto name = denoiser_.process.time_name();
   const auto inputs = this->inputs();

@@ -19,7 +19,8 @@ namespace {
 
 const std::string kAttention = "to_k,to_q,to_v,to_out.0", kAdded = "add_k_proj,add_q_proj,add_v_proj,to_add_out",
                   kAddedFeedForward = "ff_context.net.0.proj,ff_context.net.2",
-                  kFeedForward = "ff.net.0.proj,ff.net.2," + kAddedFeedForward;
+                  kFeedForward = "ff.net.0.proj,ff.net.2," + kAddedFeedForward,
+                  kToSound = "audio_cross_attn.q_linear,audio_cross_attn.kv_linear,audio_cross_attn.proj", kTalk = "infinitetalk";
 
 /// The layers that LoRAs of a kind of model adapt.
 const std::map<std::string, std::string>& targets_by_kind() {
@@ -40,14 +41,21 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
                                                            {"wan", kAttention},
+                                                           {kTalk, kAttention + "," + kToSound},
                                                            {"minimaxh3", kAttention},
                                                            {"ltxvideo2", kAttention}};
   return kTargets;
 }
 
+/// What it takes by itself for InfiniteTalk, which has one flavour.
+constexpr const char* kPictureToVideo = "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers";
+constexpr const char* kAddedAndHearing =
+    "MeiGen-AI/InfiniteTalk:single/infinitetalk.safetensors,TencentGameMate/chinese-wav2vec2-base:pytorch_model.bin";
+
 /// A flavour, or none, stands for a model on a hub where no file or id is given.
 Outcome published_model(const Value& value, const Settings& all) {
-  const bool is_asked = targets_by_kind().contains(family(all)) && !all.on("pretrained_model_name_or_path") && !is_known_ltx(all);
+  const bool is_asked =
+      targets_by_kind().contains(family(all)) && !all.on("pretrained_model_name_or_path") && !is_known_ltx(all) && family(all) != kTalk;
   return left_out(is_asked ? fmt::format("name the model of {} with --model, by its folder or its id on a hub",
                                          asks_for_something(value) ? "this flavour" : "the flavour that is taken by itself")
                            : "");
@@ -77,6 +85,22 @@ Outcome frames_of_flavour(const Value& value, const Settings& all) {
   if (family(all) != "wan") return left_out("");
   if (flavour.starts_with("flf2v")) return carried("input_image,end_image");
   return flavour.starts_with("i2v") ? carried("input_image") : left_out("");
+}
+
+/// Rows of InfiniteTalk: what is added and what hears lie in repositories of their own, and clips are heard.
+void talk_rows(Table& table) {
+  auto of_talk = [](const char* ours, const std::function<Outcome(const Settings& all)>& outcome) {
+    return rewritten("model_family", ours,
+                     [=](const Value&, const Settings& all) { return family(all) == kTalk ? outcome(all) : left_out(""); });
+  };
+  table << of_talk("model",
+                   [](const Settings& all) { return all.on("pretrained_model_name_or_path") ? left_out("") : carried(kPictureToVideo); });
+  table << of_talk("model_id_with_origin_paths", [](const Settings&) {
+    return carried(kAddedAndHearing, "files of the hub lie below models/, or where DIFFSYNTH_MODEL_BASE_PATH says");
+  });
+  table << of_talk("extra_inputs", [](const Settings&) {
+    return carried("input_image", "the first frame has no noise and no loss here, as when drawing; there it has both");
+  });
 }
 
 void model_rows(Table& table) {
@@ -247,6 +271,7 @@ Table table() {
   Table table;
   table << rows_in("simpletuner");
   model_rows(table);
+  talk_rows(table);
   adapter_rows(table);
   lycoris_rows(table);
   optimizer_rows(table);

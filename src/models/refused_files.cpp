@@ -59,7 +59,7 @@ const std::vector<LookAlike> kLookAlikes{
     {.name = "SkyReels-V2", .classes = {"SkyReelsV2Transformer3DModel"}, .taken_by = kTimeMark},
     {.name = "ChronoEdit", .classes = {"ChronoEditTransformer3DModel"}, .taken_by = kTimeMark},
     {.name = "SCAIL-Preview", .has = {{"patch_embedding_pose.weight"}}, .lacks = "patch_embedding_mask.weight", .taken_by = kHeadTableMark},
-    {.name = "InfiniteTalk or MultiTalk", .has = {{"blocks.0.audio_cross_attn.q_linear.weight"}}, .taken_by = kHeadTableMark},
+    {.name = "LongCat-Video-Avatar", .has = {{"blocks.0.audio_cross_attn.q_norm.weight"}}},
     {.name = "LongCat-Video",
      .classes = {"LongCatVideoTransformer3DModel"},
      .has = {{"blocks.0.pre_crs_attn_norm.weight"}, {"blocks.0.cross_attn.kv_linear.weight"}}},

@@ -23,11 +23,18 @@ struct Used {
 
 Used used_by(const Model& model) {
   Used used;
+  std::set<const io::TensorFile*> read;  // some components are of the files of several entries
   for (const auto& [name, names] : model.names().components) {
-    const auto* entry = model.components().source(name).entry;
-    if (entry == nullptr) continue;
-    used.arguments.insert(argument_of(*entry));
-    used.has_model |= !entry->in_model.empty();
+    const auto& source = model.components().source(name);
+    if (source.entry == nullptr) continue;
+    used.arguments.insert(argument_of(*source.entry));
+    used.has_model |= !source.entry->in_model.empty();
+    if (!source.tensors) continue;
+    for (const auto& file : source.tensors->files()) read.insert(file.get());
+  }
+  for (const auto& entry : model.files().entries) {
+    if (entry.tensors && std::ranges::any_of(entry.tensors->files(), [&](const auto& file) { return read.contains(file.get()); }))
+      used.arguments.insert(argument_of(entry));
   }
   return used;
 }

@@ -162,6 +162,20 @@ TEST_F(SimpleTuner, BooguImageIsTheDistilledModelWhereNoFlavourIsNamed) {
   EXPECT_FALSE(with({{"model_family", "flux"}, {"model_flavour", "v0.1-turbo"}}).is_from("is_distilled"));
 }
 
+TEST_F(SimpleTuner, InfiniteTalkHearsClips) {
+  auto done = with({{"model_family", "infinitetalk"}, {"model_flavour", "single-14b-480p"}, {"framerate", 25}});
+  EXPECT_EQ(done.value("lora_target_modules"),
+            "to_k,to_q,to_v,to_out.0,audio_cross_attn.q_linear,audio_cross_attn.kv_linear,audio_cross_attn.proj");
+  EXPECT_EQ(done.value("model"), Value::array({"Wan-AI/Wan2.1-I2V-14B-480P-Diffusers"}));
+  EXPECT_EQ(done.value("model_id_with_origin_paths"),
+            "MeiGen-AI/InfiniteTalk:single/infinitetalk.safetensors,TencentGameMate/chinese-wav2vec2-base:pytorch_model.bin");
+  EXPECT_EQ(done.value("extra_inputs"), "input_image");
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("--model"))));
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("not trained here"))));
+  done = with({{"model_family", "infinitetalk"}, {"pretrained_model_name_or_path", "x"}});
+  EXPECT_EQ(done.value("model"), Value::array({"x"}));
+}
+
 TEST_F(SimpleTuner, DatasetsAreAListBesideIt) {
   write_datasets(Value::array({{{"id", "cats"},
                                 {"type", "local"},

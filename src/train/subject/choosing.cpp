@@ -67,6 +67,17 @@ bool may_train(const models::Expert& expert, const TrainedSettings& settings) {
   return names.empty() || std::ranges::any_of(names, [&](const auto& name) { return pipeline::component_of(name) == expert.component; });
 }
 
+/// The beginning of a path that has the names of `pattern`, in which * stands for any one name; "" where it has others.
+std::string part_like(const std::string& path, const std::string& pattern) {
+  const auto names = split_list(path, '.'), wanted = split_list(pattern, '.');
+  std::string part;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (i >= names.size() || (wanted[i] != "*" && wanted[i] != names[i])) return "";
+    part += (i == 0 ? "" : ".") + names[i];
+  }
+  return part;
+}
+
 class Choosing {
  public:
   Choosing(const TrainedSettings& settings, models::Model& model);
@@ -206,9 +217,17 @@ void Choosing::add_whole(const std::string& name) {
   }
 }
 
-/// Our paths of what of a component is called so: a part of it by its path, or else layers by a whole name that targets know them by.
+/// Our paths of what of a component is called so: a part of it by its path, in which * stands for any one name, or else layers by a whole
+/// name that targets know them by.
 std::vector<std::string> Choosing::paths_called(const std::string& component, const std::string& name) {
   const auto& [skeleton, names] = trees_.of(component);
+  if (skeleton && name.find('*') != name.npos) {
+    std::vector<std::string> parts;
+    for (const auto& [path, slot] : skeleton->parameters()) {
+      if (auto part = part_like(path, name); !part.empty() && !contains(parts, part)) parts.push_back(part);
+    }
+    return parts.empty() ? std::vector{name} : parts;
+  }
   auto is_there = [&](const auto& slot) { return lies_below(slot.first, name); };
   if (!skeleton || std::ranges::any_of(skeleton->parameters(), is_there)) return {name};
   std::vector<std::string> paths;

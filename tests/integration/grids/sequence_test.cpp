@@ -179,6 +179,18 @@ TEST_F(SequenceOf, FramesThatHear) {
   }
 }
 
+/// Tokens of a frame attend to what is said in it, within the blocks.
+TEST_F(SequenceOf, FramesInWhichIsSaid) {
+  model = wan_talk_model();
+  data = wan_clips_with(folder.path(), "input_audio", golden_path("clips/sound.wav")) + "--extra_inputs " +
+         kTalkKind.made(folder.path()).columns + " ";
+  for (const char* more : {"", "--use_gradient_checkpointing "}) {
+    expect_same("--lora_target_modules attn1.to_q,audio_cross_attn.q_linear,audio_cross_attn.kv_linear,ffn.net.2 " + std::string(more));
+    expect_same("--trainable_models dit.audio_proj,dit.blocks.*.audio_cross_attn,dit.blocks.*.norm_x --learning_rate 1e-3 " +
+                std::string(more));
+  }
+}
+
 /// Tokens of Animate-2 attend to those of a clip too, which are shared out by themselves. Attention to the text is left out as above.
 TEST_F(SequenceOf, AClipThatDrivesWan) {
   const auto made = kDrivingKind.made(folder.path());

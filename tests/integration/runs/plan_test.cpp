@@ -55,6 +55,7 @@ TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
   // Without their columns these are refused.
   const std::map<std::string, std::string> columns{
       {"wan-s2v-14b", " --extra_inputs input_image --num_frames 17"},
+      {"wan-infinitetalk-14b", " --extra_inputs input_image --num_frames 17"},
       {"wan-scail-2-14b", " --extra_inputs scail2_reference_image,scail2_reference_mask,scail2_driving_video,scail2_driving_mask"}};
   const auto more = columns.contains(GetParam()) ? columns.at(GetParam()) : "";
   auto plan = plan_of("--model " + GetParam() + " --height 512 --width 512 --max_steps 10 --lora_rank 4" + more);

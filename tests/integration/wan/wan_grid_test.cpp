@@ -45,7 +45,8 @@ std::vector<GridCase> cases() {
   std::vector<GridCase> all;
   size_t turn = 1;
   const std::vector<std::string> in_turn{"dora", "loha", "lokr", "oft", "full_adapter"};
-  for (const auto& kind : {kT2vKind, kExpertsKind, kI2vKind, kTi2vKind, kVaceKind, kAnimateKind, kDrivingKind, kScailKind, kSpeechKind}) {
+  for (const auto& kind :
+       {kT2vKind, kExpertsKind, kI2vKind, kTi2vKind, kVaceKind, kAnimateKind, kDrivingKind, kScailKind, kSpeechKind, kTalkKind}) {
     const bool in_all_ways = kind.name == kT2vKind.name;
     const auto& own = in_turn[turn++ % in_turn.size()];
     for (const auto& trained : kTrained) {

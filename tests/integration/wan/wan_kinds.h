@@ -117,5 +117,19 @@ inline const WanKind kSpeechKind{"s2v",
                                                           "input_image,input_audio,s2v_pose_video"};
                                  },
                                  "dit", "dit.audio_injector"};
+/// The transformer of picture to video, with what InfiniteTalk adds in a file of its own.
+inline std::string wan_talk_model() {
+  const fs::path of_image = golden_path("wan_image");
+  return wan_parts({of_image / "transformer", fs::path(golden_path("wan_talk/infinitetalk.safetensors")), of_image / "image_encoder",
+                    fs::path(golden_path("wav2vec2_base"))});
+}
+inline const WanKind kTalkKind{"talk",
+                               [](const fs::path&) {
+                                 return WanModelAndData{wan_talk_model(),
+                                                        option("dataset_metadata_path", golden_path("wan_talk/metadata.csv")) +
+                                                            "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
+                                                        "input_image,input_audio"};
+                               },
+                               "dit", "dit.audio_proj"};
 
 }  // namespace burnish::test

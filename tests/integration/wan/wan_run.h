@@ -6,6 +6,21 @@
 // Runs of small models of Wan that read further columns.
 namespace burnish::test {
 
+/// What hears by a golden folder, without the last of its three layers, in another.
+inline fs::path of_two_layers(const fs::path& hearing, const fs::path& folder) {
+  fs::copy(hearing, folder, fs::copy_options::recursive);
+  auto weights = io::TensorSource::open({hearing / "model.safetensors"});
+  io::NamedTensors fewer;
+  for (const auto& name : weights.names()) {
+    if (name.find("encoder.layers.2.") == name.npos) fewer.emplace_back(name, weights.tensor(name).clone());
+  }
+  io::save_safetensors(folder / "model.safetensors", fewer);
+  auto config = nlohmann::json::parse(read_file(folder / "config.json"));
+  config["num_hidden_layers"] = 2;
+  std::ofstream(folder / "config.json") << config.dump();
+  return folder;
+}
+
 class WanRun : public BadInput {
  protected:
   std::string ok(const std::string& arguments) const {

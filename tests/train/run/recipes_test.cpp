@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "io/json.h"
+#include "tests/golden.h"
 #include "tests/places.h"
 #include "tests/train/run/error_of_plan.h"
 #include "train/options/check.h"
@@ -94,6 +95,7 @@ const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56},
                                      {"wan_lora_24gb", "wan-t2v-14b", 22},
                                      {"wan_lora_16gb", "wan-t2v-14b", 14.5},
                                      {"wan_lora_12gb", "wan-t2v-14b", 11},
+                                     {"wan_infinitetalk_lora_24gb", "wan-infinitetalk-14b", 22},
                                      {"wan_a14b_lora_24gb", "wan-t2v-a14b", 22}};
 
 /// A small model of the same kind, and how many blocks each of the two has.
@@ -102,29 +104,40 @@ struct Small {
   int64_t num_blocks = 1, num_small_blocks = 1;
   std::string second_expert = {};                  ///< a folder of golden files
   std::string size = "--height 128 --width 192 ";  ///< so large that little is what oneDNN copies in 16 bits
+  std::vector<std::string> parts = {};             ///< golden files in place of the model's own
 };
-const std::map<std::string, Small> kSmall{{"flux-dev", {"flux", 57, 3}},
-                                          {"qwen-image", {"qwen_image", 60, 3}},
-                                          {"krea2-raw", {"krea2", 32, 7, "", "--height 256 --width 384 "}},
-                                          {"z-image-turbo", {"zimage", 34, 3, "", "--height 256 --width 384 "}},
-                                          {"flux2-dev", {"flux2_dev", 56, 4, "", "--height 256 --width 384 "}},
-                                          {"flux3-klein-base", {"flux3", 43, 8, "", "--height 256 --width 384 "}},
-                                          {"anima", {"anima", 34, 5, "", "--height 256 --width 384 "}},
-                                          {"ernie-image", {"ernie_image", 36, 3, "", "--height 256 --width 384 "}},
-                                          {"moss-image", {"moss_image", 42, 3, "", "--height 256 --width 384 "}},
-                                          {"ideogram-4", {"ideogram4", 34, 3, "", "--height 512 --width 768 "}},
-                                          {"fibo-2.0-dev", {"fibo2", 48, 8, "", "--height 256 --width 384 "}},
-                                          {"qwen-image-2.1", {"qwen_image_21", 32, 3, "", "--height 256 --width 384 "}},
-                                          {"minimax-h3", {"minimax_h3", 50, 3, "", "--height 256 --width 384 "}},
-                                          {"ltx-2.3", {"ltx2", 48, 3, "", "--height 256 --width 384 "}},
-                                          {"sdxl", {"sdxl", 1, 1}},
-                                          {"sd3.5-large", {"sd3", 38, 3, "", "--height 256 --width 384 "}},
-                                          {"sd3.5-medium", {"sd3", 24, 3, "", "--height 256 --width 384 "}},
-                                          {"longcat-image", {"longcat_image", 30, 5, "", "--height 256 --width 384 "}},
-                                          {"kandinsky-5.0-t2i-lite-pretrain", {"kandinsky5", 52, 5, "", "--height 256 --width 384 "}},
-                                          {"boogu-image-base", {"boogu", 46, 7, "", "--height 256 --width 384 "}},
-                                          {"wan-t2v-14b", {"wan", 40, 2}},
-                                          {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}}};
+const std::map<std::string, Small> kSmall{
+    {"flux-dev", {"flux", 57, 3}},
+    {"qwen-image", {"qwen_image", 60, 3}},
+    {"krea2-raw", {"krea2", 32, 7, "", "--height 256 --width 384 "}},
+    {"z-image-turbo", {"zimage", 34, 3, "", "--height 256 --width 384 "}},
+    {"flux2-dev", {"flux2_dev", 56, 4, "", "--height 256 --width 384 "}},
+    {"flux3-klein-base", {"flux3", 43, 8, "", "--height 256 --width 384 "}},
+    {"anima", {"anima", 34, 5, "", "--height 256 --width 384 "}},
+    {"ernie-image", {"ernie_image", 36, 3, "", "--height 256 --width 384 "}},
+    {"moss-image", {"moss_image", 42, 3, "", "--height 256 --width 384 "}},
+    {"ideogram-4", {"ideogram4", 34, 3, "", "--height 512 --width 768 "}},
+    {"fibo-2.0-dev", {"fibo2", 48, 8, "", "--height 256 --width 384 "}},
+    {"qwen-image-2.1", {"qwen_image_21", 32, 3, "", "--height 256 --width 384 "}},
+    {"minimax-h3", {"minimax_h3", 50, 3, "", "--height 256 --width 384 "}},
+    {"ltx-2.3", {"ltx2", 48, 3, "", "--height 256 --width 384 "}},
+    {"sdxl", {"sdxl", 1, 1}},
+    {"sd3.5-large", {"sd3", 38, 3, "", "--height 256 --width 384 "}},
+    {"sd3.5-medium", {"sd3", 24, 3, "", "--height 256 --width 384 "}},
+    {"longcat-image", {"longcat_image", 30, 5, "", "--height 256 --width 384 "}},
+    {"kandinsky-5.0-t2i-lite-pretrain", {"kandinsky5", 52, 5, "", "--height 256 --width 384 "}},
+    {"boogu-image-base", {"boogu", 46, 7, "", "--height 256 --width 384 "}},
+    {"wan-t2v-14b", {"wan", 40, 2}},
+    {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}},
+    {"wan-infinitetalk-14b",
+     {"wan",
+      40,
+      2,
+      "",
+      "--height 256 --width 384 --frame_rate 10 --tokenizer_path " + test::golden_path("wan_pipeline/model/tokenizer") +
+          " --dataset_metadata_path " + test::golden_path("wan_talk/metadata.csv") + " ",
+      {"wan_image/transformer", "wan_talk/infinitetalk.safetensors", "wan_image/image_encoder", "wav2vec2_base",
+       "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"}}}};
 
 /// Makes a folder of a small model with a second expert, which meets the first at a noise of 0.6.
 std::string with_second(const std::string& model, const std::string& second, const fs::path& folder) {
@@ -153,6 +166,8 @@ TEST_P(Recipes, ArePlannedAsTheyRunAtSmallSize) {
   test::Scratch scratch;
   const auto& small = kSmall.at(GetParam().model);
   auto options = test::options_of(test::small_run(small.model, small.size + "--batch_size 4 --plan off --config " + file()));
+  if (!small.parts.empty()) options.model.model.clear();
+  for (const auto& part : small.parts) options.model.model.push_back(test::golden_path(part));
   if (!small.second_expert.empty()) options.model.model = {with_second(options.model.model.at(0), small.second_expert, scratch / "model")};
   // With all levers pulled, and of the narrowest model, little is left beside what oneDNN copies in 16 bits, which depends on the
   // processor.

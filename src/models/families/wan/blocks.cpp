@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
+#include "models/families/wan/talk.h"
 #include "nn/attention.h"
 #include "nn/by_tokens.h"
 #include "nn/modulation_in_fp32.h"
@@ -140,6 +141,14 @@ at::Tensor Attention::to_others(const at::Tensor& x_BLD, const at::Tensor& text_
   return out_.forward(nn::merge_heads(attended));
 }
 
+struct Block::Hearing {
+  Hearing(const Config& c, const at::TensorOptions& o) : norm(c.width(), kTokenEps, o), attention(c, o) {}
+  nn::LayerNorm norm;
+  AttentionToSound attention;
+};
+
+Block::~Block() = default;
+
 Block::Block(const Config& c, const at::TensorOptions& options)
     : reads_image_(c.image_width > 0),
       table_(at::empty({1, kModulations, c.width()}, options.dtype(at::kFloat))),
@@ -152,6 +161,10 @@ Block::Block(const Config& c, const at::TensorOptions& options)
   own("norm2", norm2_);
   own("attn2", attn2_);
   own("ffn", ffn_);
+  if (!c.extras.talk.is_there()) return;
+  hearing_ = std::make_unique<Hearing>(c, options);
+  own("norm_x", hearing_->norm);
+  own("audio_cross_attn", hearing_->attention);
 }
 
 /// Inputs that a block with a picture has for tokens, none of which are given.
@@ -188,6 +201,10 @@ nn::Tensors Block::body_with(const nn::Tensors& in, const std::function<at::Tens
   auto x = runs.size() == 1 ? runs[0] : at::cat(runs, 1);
   auto attended = norm2_.before([&](const at::Tensor& normed) { return attn2_.to_others(normed, text, bias, image); }, x);
   for (size_t i = 0; i < runs.size(); ++i) runs[i] = runs[i] + part_of(attended, i);
+  if (hearing_) {
+    auto attend_to_sound = [&](const at::Tensor& normed) { return hearing_->attention.forward(normed, in[kOfTokens], in[4].size(0)); };
+    runs[0] = runs[0] + hearing_->norm.before(attend_to_sound, runs[0]);
+  }
   add(5, nn::recomputed(in_norms(3, 4), normed_runs, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
   return runs.size() == 1 ? runs : nn::Tensors{runs[1], runs[0]};
 }

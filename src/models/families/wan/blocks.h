@@ -50,11 +50,13 @@ class Attention : public nn::Module, public nn::SharesTokens {
 /// WanTransformerBlock).
 ///
 /// Inputs of `body`: {tokens [B, L, D], modulation [B, R, 6 D] in fp32, text [B, T, D], bias [B, 1, 1, T], cos, sin [G + L, P]}, then the
-/// picture's tokens [B, N, D] where the config says image_width, then with R = 2 the tokens of given frames [B, G, D], which come first in
-/// attention and are modulated by the second row. -> {tokens}, with R = 2 {tokens, given}.
+/// picture's tokens [B, N, D] where the config says image_width, then what is said in each frame where it says `talk` (talk.h), then with
+/// R = 2 the tokens of given frames [B, G, D], which come first in attention and are modulated by the second row. -> {tokens}, with R = 2
+/// {tokens, given}.
 class Block : public nn::Block {
  public:
   Block(const Config& config, const at::TensorOptions& options);
+  ~Block() override;
   nn::Tensors body(const nn::Tensors& inputs) override;
 
  protected:
@@ -70,6 +72,8 @@ class Block : public nn::Block {
   Attention attn1_, attn2_;
   nn::LayerNorm norm2_;
   mmdit::FeedForward ffn_;
+  struct Hearing;
+  std::unique_ptr<Hearing> hearing_;  ///< attention to what is said, of InfiniteTalk
 };
 
 /// The index of `cos` among Block's inputs; it has a row for each token of all places.

@@ -98,6 +98,19 @@ void add_fun(json& config, const Extras& extras) {
   config["add_control_adapter"] = extras.has_camera;
 }
 
+/// Returns the numbers of what InfiniteTalk adds, as SimpleTuner's class has them; diffusers has no class for it.
+void add_talk(json& config, const TalkConfig& c) {
+  const auto width = c.sound_width % kStateWidth == 0 ? kStateWidth : c.sound_width;
+  config["_class_name"] = kTalkClass;
+  config["audio_layers"] = c.sound_width / width;
+  config["audio_dim"] = width;
+  config["audio_window"] = c.window;
+  config["audio_intermediate_dim"] = c.hidden;
+  config["audio_context_tokens"] = c.num_tokens;
+  config["audio_output_dim"] = c.token_width;
+  config["vae_temporal_scale"] = 4;
+}
+
 void add_animate(json& config, const AnimateConfig& c) {
   config["_class_name"] = "WanAnimateTransformer3DModel";
   config["latent_channels"] = c.pose_channels;
@@ -268,6 +281,7 @@ class Beside {
     config = is_driven_ ? driven_config(config_) : transformer_config(source.read(detect));
     if (is_scail()) config = scail_config(config_);
     if (is_fun()) add_fun(config, config_.extras);
+    if (config_.extras.talk.is_there()) add_talk(config, config_.extras.talk);
     const auto& animate = source_of(kAnimate);
     if (animate.tensors) add_animate(config, detect_animate(animate.entry->config, animate.shapes(), config_));
     const auto& vace = source_of(name == "dit" ? kVace : kVace + "_2");
@@ -277,7 +291,8 @@ class Beside {
   bool is_whole() const {
     const bool has_all = std::ranges::all_of(model_.names().experts, [&](const auto& expert) { return has(expert.component); });
     const bool has_image = config_.image_width == 0 || has(kImageEncoder);
-    const bool has_pipeline = !is_driven_ && !is_scail();  // it has none of SCAIL-2, and makes that of Animate-2 of blocks
+    // It has none of SCAIL-2 and InfiniteTalk, and makes that of Animate-2 of blocks.
+    const bool has_pipeline = !is_driven_ && !is_scail() && !config_.extras.talk.is_there();
     return has_pipeline && has_all && has_image && has(kTextEncoder) && has(kVae) && beside_.tokenizers.contains(kTokenizer);
   }
 

@@ -93,6 +93,51 @@ void check_speech(const Config& c) {
                fmt::join(speech.layers, ", "), speech.layers.size(), c.num_layers - 1);
 }
 
+/// Reads the numbers of what InfiniteTalk adds. A window of a frame of the latents is three frames longer than one of a frame.
+TalkConfig talk_of(const io::Shapes& shapes, const Config& c) {
+  const std::string first = "audio_proj.proj1.weight";
+  if (!shapes.contains(first)) return {};
+  auto side = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); };
+  TalkConfig talk{.sound_width = (side("audio_proj.proj1_vf.weight", 1) - side(first, 1)) / 3,
+                  .hidden = side(first, 0),
+                  .token_width = side("audio_proj.norm.weight", 0)};
+  check_sizes({talk.sound_width, talk.token_width});
+  talk.window = side(first, 1) / talk.sound_width;
+  talk.num_tokens = side("audio_proj.proj3.weight", 0) / talk.token_width;
+  const auto num_blocks = io::count_of(shapes, "blocks.{}.audio_cross_attn.q_linear.weight");
+  const auto width = num_blocks > 0 ? side("blocks.0.audio_cross_attn.q_linear.weight", 0) : 0;
+  if (num_blocks != c.num_layers || width != c.width())
+    data_error(
+        "models",
+        "what InfiniteTalk adds is for {} blocks {} wide, and the transformer has {} blocks {} wide; they belong to different models",
+        num_blocks, width, c.num_layers, c.width());
+  return talk;
+}
+
+void read_talk(TalkConfig& c, const nlohmann::json& json, bool tensors) {
+  if (tensors && !c.is_there()) return;
+  int64_t states = 0, width = 0;
+  const bool is_stated = io::take(json, "audio_layers", states, kWhat) && io::take(json, "audio_dim", width, kWhat);
+  if (!tensors && !is_stated) return;
+  if (!tensors) c.sound_width = states * width;
+  agree_on(json, "audio_window", c.window, tensors);
+  agree_on(json, "audio_intermediate_dim", c.hidden, tensors);
+  agree_on(json, "audio_context_tokens", c.num_tokens, tensors);
+  agree_on(json, "audio_output_dim", c.token_width, tensors);
+}
+
+void check_talk(const Config& c) {
+  const auto& talk = c.extras.talk;
+  if (!talk.is_there()) return;
+  check_sizes({talk.sound_width, talk.window, talk.hidden, talk.num_tokens, talk.token_width});
+  if (talk.window % 2 == 0) data_error("models", "the transformer hears {} frames around one; an odd number was expected", talk.window);
+  if (c.in_channels == c.out_channels || c.image_width == 0)
+    data_error("models",
+               "InfiniteTalk adds to a transformer that goes on from a picture, and this one reads {} channels and {} states of pictures; "
+               "name the transformer of Wan2.1-I2V-14B-480P beside it",
+               c.in_channels, c.image_width > 0 ? "has" : "no");
+}
+
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   c.out_channels = io::side_of(shapes, "proj_out.weight", 0, kWhat) / (kPatch * kPatch);
@@ -103,6 +148,7 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   c.image_width = side_or_none(shapes, "condition_embedder.image_embedder.norm1.weight", 0);
   c.extras = extras_of(shapes);
   c.extras.speech = speech_of(shapes);
+  c.extras.talk = talk_of(shapes, c);
   if (!shapes.contains("blocks.0.norm2.weight"))
     data_error("models", "the transformer lacks 'blocks.0.norm2.weight', the norm before its attention to texts, which all of Wan have");
 }
@@ -142,6 +188,7 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   agree_on(json, "pos_embed_seq_len", c.extras.image_places, tensors);
   agree_on(json, "mask_dim", c.extras.area_channels, tensors);
   read_speech(c.extras.speech, json, tensors);
+  read_talk(c.extras.talk, json, tensors);
   if (!tensors) {
     io::take(json, "add_ref_conv", c.extras.has_reference, kWhat);
     io::take(json, "add_control_adapter", c.extras.has_camera, kWhat);
@@ -160,6 +207,7 @@ void check_config(const Config& c) {
   if (c.head_dim % 2 != 0 || c.head_dim < 6)
     data_error("models", "the transformer's heads are {} wide; an even number from 6 on was expected", c.head_dim);
   check_speech(c);
+  check_talk(c);
   if (c.time_channels < 2 || c.time_channels % 2 != 0)
     data_error("models", "the transformer reads {} sinusoids of the time; an even number from 2 on was expected", c.time_channels);
 }

@@ -31,6 +31,20 @@ struct SpeechConfig {
 /// The blocks behind which the published model hears.
 inline const std::vector<int64_t> kPublishedHearing{0, 4, 8, 12, 16, 20, 24, 27, 30, 33, 36, 39};
 
+/// Holds what the transformer of InfiniteTalk has beside that of picture to video.
+struct TalkConfig {
+  int64_t sound_width = 0;  ///< numbers of what is heard in a frame: all states of wav2vec 2.0 but the first; 0: it is another transformer
+  int64_t window = 5;       ///< frames around one that are heard with it
+  int64_t hidden = 512;     ///< width between the layers that make tokens of them
+  int64_t num_tokens = 32;  ///< tokens of a frame of the latents
+  int64_t token_width = 768;
+
+  bool is_there() const { return sound_width > 0; }
+};
+/// Numbers of a state of what hears for the published model, which gives twelve of them; and SimpleTuner's name of such a transformer.
+inline constexpr int64_t kStateWidth = 768;
+inline constexpr const char* kTalkClass = "InfiniteTalkTransformer3DModel";
+
 /// The base of rotary frequencies.
 inline constexpr double kRopeTheta = 10000.0;
 
@@ -41,6 +55,7 @@ struct Extras {
   bool has_camera = false;     ///< whether it takes rays of a camera, as others of them do
   DrivingConfig driving = {};
   SpeechConfig speech = {};
+  TalkConfig talk = {};
   int64_t area_channels = 0;  ///< of coloured areas, which SCAIL-2's reads with pictures and a driving clip; 0: it is another transformer
 };
 

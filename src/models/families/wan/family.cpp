@@ -13,6 +13,7 @@
 #include "models/families/wan/published.h"
 #include "models/families/wan/scail_units.h"
 #include "models/families/wan/speech_units.h"
+#include "models/families/wan/talk_units.h"
 #include "models/families/wan/vace.h"
 #include "models/families/wan/vace_scale.h"
 #include "models/parts/find_components.h"
@@ -28,6 +29,9 @@ constexpr const char* kOriginalMark = "head.modulation";
 
 /// Tensors of Wan-Animate-2's blocks in the original names, which are a segment longer than those of others, and in diffusers'.
 constexpr const char *kDrivenMark = "blocks.0.block.self_attn.q.weight", *kDiffusersDrivenMark = "blocks.0.self_attn.to_q.weight";
+
+/// A tensor of what InfiniteTalk adds.
+constexpr const char* kTalkMark = "audio_proj.proj1.weight";
 
 bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark) && !tensors.contains(kDiffusersDrivenMark); }
 
@@ -57,10 +61,18 @@ Source find_dit(const ModelEntry& entry) {
                                               "WanAnimateModel",
                                               kDrivenClass,
                                               "WanModel_S2V",
+                                              kTalkClass,
                                               "WanSCAILModel",
                                               "SCAIL2Model"};
   bool is_config = !entry.tensors && kClasses.contains(name);
   return is_config ? Source{&entry, std::nullopt, {}} : Source{};
+}
+
+/// What InfiniteTalk or MultiTalk adds to a transformer, in a file of its own, as their authors and ComfyUI have it. Nothing tells the two
+/// apart.
+Source find_talk(const ModelEntry& entry) {
+  auto tensors = find_below(entry, kDenoiserPrefixes, kTalkMark);
+  return tensors && !tensors->contains(kMark) && !tensors->contains(kOriginalMark) ? Source{&entry, tensors, {}} : Source{};
 }
 
 enum class Expertise { all, high_noise, low_noise };
@@ -93,6 +105,7 @@ std::string describe_entry(const ModelEntry& entry) {
                    {found.animate, "Wan-Animate"},
                    {found.is_driven ? dit : Source{}, "Wan-Animate-2"},
                    {config.extras.area_channels > 0 ? dit : Source{}, "SCAIL-2"},
+                   {config.extras.talk.is_there() ? dit : found.talk, "InfiniteTalk"},
                    {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.senses.image_encoder, "CLIP image encoder"},
@@ -127,6 +140,7 @@ Found find_sources(const ModelFiles& files) {
     auto& vace = found.vace[expertise == Expertise::low_noise];
     if (!vace.entry) vace = find_vace(entry);
     if (!found.animate.entry) found.animate = find_animate(entry);
+    if (!found.talk.entry) found.talk = find_talk(entry);
     auto dit = find_dit(entry);
     if (!dit.entry) continue;
     auto& slot = expertise == Expertise::low_noise ? found.low_noise : found.high_noise;
@@ -134,6 +148,9 @@ Found find_sources(const ModelFiles& files) {
     else slot = dit;
     found.has_experts = found.has_experts || expertise != Expertise::all;
     found.is_driven = found.is_driven || is_driven(dit);
+  }
+  for (auto* dit : {&found.high_noise, &found.low_noise}) {
+    if (dit->tensors && found.talk.tensors && !dit->tensors->contains(kTalkMark)) dit->tensors = dit->tensors->joined(*found.talk.tensors);
   }
   return found;
 }
@@ -146,7 +163,8 @@ extern const Family kFamily{
         },
     .open = open_as<WanModel>,
     .describe = describe_entry,
-    .options = {prompt_length_option(), tile_option(), vace_scale_option(), audio_processor_option(), first_share_option()},
+    .options = {prompt_length_option(), tile_option(), vace_scale_option(), audio_processor_option(), sound_scale_option(),
+                first_share_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
     .denoisers = {"dit", "dit_2"},
@@ -155,7 +173,6 @@ extern const Family kFamily{
         {
             {"LongCat-Video", "its blocks are not those of Wan, whose text encoder and autoencoder it has"},
             {"SCAIL-Preview", "it reads no areas of persons, by which SCAIL-2 tells whom a clip moves"},
-            {"InfiniteTalk", "its blocks hear speech frame by frame, through attention of their own"},
             {"Bernini-Diffusers", "its experts lie behind a planner's names; Bernini-R has them as Wan 2.2 has its own"},
             {"Wan-Dancer", "it reads music"},
             {"Video-As-Prompt-Wan", "it reads a clip as its prompt, through blocks of their own"},

@@ -12,6 +12,7 @@ struct Found {
   bool has_experts = false;      ///< whether the model has two denoisers, of which the files may hold one
   bool is_driven = false;        ///< whether a transformer among them is Wan-Animate-2's
   Source text_encoder, vae, motion, animate;
+  Source talk;  ///< what InfiniteTalk adds, where it lies in a file of its own; the transformers have it among theirs
   struct Senses {
     Source image_encoder;  ///< CLIP, which some of Wan 2.1 see a clip's first frame with, one its last too
     Source audio_encoder;  ///< wav2vec 2.0, which Wan-S2V hears with

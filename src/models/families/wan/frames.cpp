@@ -45,6 +45,7 @@ FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder)
 }
 
 double frame_rate_of(const Config& c, const vae::CausalConfig& autoencoder) {
+  if (c.extras.talk.is_there()) return 25;
   const bool is_held = first_frame_of(c, autoencoder) == FirstFrame::held && is_of_wan_2_2(c, autoencoder);
   return is_held || c.extras.driving.is_read ? 24 : 16;
 }

@@ -81,6 +81,17 @@ const RenamedLayers kNormsOutside{
     {"img_emb.proj.0", {"condition_embedder.image_embedder.norm1"}},
     {"img_emb.proj.4", {"condition_embedder.image_embedder.norm2"}},
 };
+/// Layers of blocks that hear, and those outside, which files call as we do; nodes of ComfyUI have a word before the latter.
+const RenamedLayers kInTalk{{"audio_cross_attn.q_linear", {"audio_cross_attn.q_linear"}},
+                            {"audio_cross_attn.kv_linear", {"audio_cross_attn.kv_linear"}},
+                            {"audio_cross_attn.proj", {"audio_cross_attn.proj"}}};
+const RenamedLayers kNormsInTalk{{"norm_x", {"norm_x"}}};
+const RenamedLayers kOfTalk{{"audio_proj.proj1", {"audio_proj.proj1"}},
+                            {"audio_proj.proj1_vf", {"audio_proj.proj1_vf"}},
+                            {"audio_proj.proj2", {"audio_proj.proj2"}},
+                            {"audio_proj.proj3", {"audio_proj.proj3"}}};
+const std::string kWordOfNodes = "diffusion_model.multitalk_";
+const RenamedLayers kNormsOfTalk{{"audio_proj.norm", {"audio_proj.norm"}}};
 /// Layers of Wan-Animate's module, whose convolutions of a face have names by their number.
 const RenamedLayers kInFusers{{"linear1_q", {"to_q"}}, {"linear1_kv", {"to_k", "to_v"}}, {"linear2", {"to_out"}}};
 const RenamedLayers kNormsInFusers{{"q_norm", {"norm_q"}}, {"k_norm", {"norm_k"}}};
@@ -118,6 +129,10 @@ RenamedLayers within(const Config& config, const RenamedLayers& layers) {
 RenamedLayers all_layers(const Config& config) {
   auto all = kOutside;
   add_blocks(all, within(config, kInBlocks), "blocks.", "blocks.", config.num_layers);
+  if (config.extras.talk.is_there()) {
+    add_blocks(all, kInTalk, "blocks.", "blocks.", config.num_layers);
+    all.insert(all.end(), kOfTalk.begin(), kOfTalk.end());
+  }
   if (!config.extras.speech.is_there()) return all;
   const auto count = std::ssize(config.extras.speech.layers);
   add_blocks(all, kInInjectors, kInjectors, kInjectors, count);
@@ -162,6 +177,9 @@ RenamedLayers all_norms(const Config& config) {
   for (const auto* some : {&kNormsInBlocks, &kTablesInBlocks})
     add_blocks(all, within(config, *some), "blocks.", "blocks.", config.num_layers);
   add_blocks(all, kNormsInInjectors, kInjectors, kInjectors, std::ssize(config.extras.speech.layers));
+  if (!config.extras.talk.is_there()) return all;
+  add_blocks(all, kNormsInTalk, "blocks.", "blocks.", config.num_layers);
+  all.insert(all.end(), kNormsOfTalk.begin(), kNormsOfTalk.end());
   return all;
 }
 
@@ -270,6 +288,9 @@ io::KeyMap animate_keys(int64_t num_halvings) {
 
 LayerTable foreign_layers(const Config& config, const std::string& in_both) {
   auto table = foreign_of(config, in_both);
+  if (config.extras.talk.is_there()) {
+    for (const auto& layer : kOfTalk) table[kWordOfNodes + layer.theirs] = layer.ours;
+  }
   if (!config.extras.driving.is_read) return table;
   auto as_usual = config;
   as_usual.extras.driving.is_read = false;
@@ -297,6 +318,7 @@ std::map<std::string, LayerTable> written_layers(const AnimateConfig& config) { 
 std::vector<std::string> high_precision_layers(const Config& config) {
   std::vector<std::string> layers{"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"};
   if (config.extras.speech.is_there()) layers.emplace_back("casual_audio_encoder\\..*");
+  if (config.extras.talk.is_there()) layers.emplace_back("audio_proj\\..*");
   if (config.extras.area_channels > 0) layers.insert(layers.end(), {"patch_embedding_pose", "patch_embedding_mask"});
   return layers;
 }

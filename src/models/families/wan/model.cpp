@@ -23,6 +23,7 @@
 #include "models/families/wan/motion_units.h"
 #include "models/families/wan/scail_units.h"
 #include "models/families/wan/speech_units.h"
+#include "models/families/wan/talk_units.h"
 #include "models/families/wan/vace_units.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/shared_units.h"
@@ -35,6 +36,8 @@ namespace burnish::models::wan {
 namespace {
 
 const std::string kText = "text_encoder", kImageEncoder = "image_encoder", kFirstLatents = "first_latents";
+/// Layers of InfiniteTalk's that adapters are on too when no targets are named.
+constexpr const char* kTalkTargets = ",audio_cross_attn.q_linear,audio_cross_attn.kv_linear,audio_cross_attn.proj";
 /// Tokens of a text as Wan was trained; shorter ones were filled up with zeros that are attended to.
 constexpr int64_t kTextLength = 512;
 /// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
@@ -115,7 +118,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   latent_space_.frame_rate = frame_rate_of(config_, vae_config);
   if (config_.extras.area_channels > 0) latent_space_.side *= 2;  // of half their sides driving clips are tokens too
-  if (gives(FirstFrame::held)) latent_space_.streams[0].held.name = kFirstLatents;
+  if (gives(FirstFrame::held) || config_.extras.talk.is_there()) latent_space_.streams[0].held.name = kFirstLatents;
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
   if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
   else add_diffsynth_values(names_, config_);
@@ -130,6 +133,7 @@ void WanModel::make_side_modules(const Found& found) {
   side_modules_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
   side_modules_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
   side_modules_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
+  side_modules_.push_back(std::make_unique<TalkUnits>(options_, components_, files_, found, config_));
   side_modules_.push_back(std::make_unique<ScailUnits>(options_, components_, config_));
   for (const auto& module : side_modules_) {
     if (auto column = module->picture_before(); !column.empty() && options_.latents != "mean")
@@ -169,7 +173,8 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                           .others = {is_second ? "transformer." : in_both},
                           .diffusers_alpha = false,
                           .comfyui_alpha = false},  // diffusers' loader refuses that of layers outside of the blocks
-               .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
+               .lora_targets =
+                   std::string("to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2") + (config_.extras.talk.is_there() ? kTalkTargets : ""),
                .high_precision = high_precision_layers(config_),
                .without_gradient = {"frame_packer"},
                .foreign_layers = foreign_layers(config_, in_both),
@@ -258,7 +263,9 @@ void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
   if (gives(FirstFrame::held)) scope.write("first_modulation", transformer.modulate(at::zeros_like(sigma)));
 }
 
-void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
+diffusion::Guide WanModel::guide() const { return config_.extras.talk.is_there() ? guided_by_sound : AssembledModel::guide(); }
+
+at::Tensor WanModel::predicted(pipeline::Scope& scope, const std::string& dit, bool is_silent) {
   const auto part = dit + ".body";
   scope.uses(part);
   const auto noisy = scope.tensor("noisy");
@@ -267,17 +274,19 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
                          .counts_BT = scope.tensor("text_counts").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
   const bool is_held = gives(FirstFrame::held) && held_at().tell(scope);
+  const bool leads_to_first = is_held || config_.extras.talk.is_there();
   if (is_held) {
     in.noisy_BCFHW = with_first(noisy, scope.tensor(kFirstLatents));
     in.given_modulation_BM = scope.tensor("first_modulation");
     in.num_given = 1;
   } else if (first_frame_ == FirstFrame::beside) {
-    in.noisy_BCFHW = behind_noise(scope, noisy);
+    in.noisy_BCFHW = behind_noise(scope, leads_to_first ? with_first(noisy, scope.tensor(kFirstLatents)) : noisy);
   }
   if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
   for (const auto& module : side_modules_) module->give(scope, dit, in);
+  if (is_silent) in.states_BFM = at::zeros_like(in.states_BFM);
   auto prediction = loaded<Transformer>(part).forward(in);
-  scope.write("prediction", is_held ? leading_to_first(prediction, noisy, scope.tensor(kFirstLatents), scope.tensor("sigma")) : prediction);
+  return leads_to_first ? leading_to_first(prediction, noisy, scope.tensor(kFirstLatents), scope.tensor("sigma")) : prediction;
 }
 
 /// The noisy latents, and behind them along the channels what the transformer reads beside.
@@ -346,14 +355,15 @@ UnitGroups WanModel::units_of(const Expert& expert) {
   groups.denoise = {
       {"modulate", {"sigma"}, {"modulation"}, {dit + ".modulation"}, [this, dit](Scope& s) { modulate(s, dit); }},
       {"denoise", {"noisy", "text_embedding", "text_counts", "modulation"}, {"prediction"}, {dit + ".body"}, [this, dit](Scope& s) {
-         denoise(s, dit);
+         s.write("prediction", predicted(s, dit));
        }}};
   const auto& vae = autoencoder_.recipe.name;
   const ModelParts parts{{dit, vae, encoding_by(autoencoder_, components_, options_.device), autoencoder_.downsampling},
                          kImageEncoder,
                          seeing(),
                          kText,
-                         [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); }};
+                         [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); },
+                         [this, dit](Scope& s, bool is_silent) { return predicted(s, dit, is_silent); }};
   add_frame_units(groups, parts);
   for (const auto& module : side_modules_) module->add_units(groups, parts);
   if (const auto num = latent_space_.streams[0].num_before; num > 0)

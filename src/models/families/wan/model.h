@@ -11,6 +11,7 @@ class WanModel : public AssembledModel {
  public:
   WanModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  diffusion::Guide guide() const override;
 
  private:
   void make_side_modules(const Found& found);
@@ -20,7 +21,7 @@ class WanModel : public AssembledModel {
   void fill_names(const Found& found);
   void write_text(pipeline::Scope& scope, const std::string& text, const std::string& name);
   void modulate(pipeline::Scope& scope, const std::string& dit);
-  void denoise(pipeline::Scope& scope, const std::string& dit);
+  at::Tensor predicted(pipeline::Scope& scope, const std::string& dit, bool is_silent = false);
   at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW);
   at::Tensor image_states(pipeline::Scope& scope, int64_t batch_size) const;
   void add_frame_units(UnitGroups& groups, const ModelParts& parts);

@@ -94,6 +94,21 @@ std::vector<ModelEntry> named_speech(std::string_view name) {
   return entries;
 }
 
+/// Returns the components of InfiniteTalk and MultiTalk: those of picture to video, what is added to its transformer, and what hears.
+std::vector<ModelEntry> named_talk(std::string_view name) {
+  auto config = reading_image();
+  config.extras.talk.sound_width = 12 * kStateWidth;
+  auto entries = named_sizes(name, config);
+  const Wav2Vec2Config hearing{.norms = Wav2Vec2Config::Norms::behind,
+                               .width = kStateWidth,
+                               .hidden = 3072,
+                               .num_layers = 12,
+                               .num_heads = 12,
+                               .convolutions = {.has_biases = false}};
+  entries.push_back(sizes_of<Wav2Vec2, Wav2Vec2Config>(name, hearing));
+  return entries;
+}
+
 /// Returns the components of Wan-Animate-2, whose shapes are those of picture to video; config.json tells it.
 std::vector<ModelEntry> named_driven(std::string_view name) {
   auto config = reading_image();
@@ -184,6 +199,8 @@ std::vector<Variant> published() {
        UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 5}},
       {"wan-s2v-14b", [] { return named_speech("wan-s2v-14b"); }, "Wan2.2-S2V-14B", "Wan-AI/Wan2.2-S2V-14B",
        UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4.5}},
+      {"wan-infinitetalk-14b", [] { return named_talk("wan-infinitetalk-14b"); }, "Wan2.1-InfiniteTalk-14B", "MeiGen-AI/InfiniteTalk",
+       UsualDrawing{.side = 640, .num_inference_steps = 40, .cfg_scale = 5}},
   };
   for (const auto& model : fun_models()) all.push_back(model);
   return all;

@@ -10,6 +10,8 @@ struct ModelParts : models::ModelParts {
   std::function<at::Tensor(const at::Tensor& image)> see;
   std::string text_encoder;  ///< umT5, which writes a text's states as NAME_embedding and their counts as NAME_counts
   std::function<void(pipeline::Scope& scope, const std::string& text, const std::string& name)> write_text;
+  /// Runs the transformer's body as `denoise` does, with a sound or with silence in its place, for units in its place.
+  std::function<at::Tensor(pipeline::Scope& scope, bool is_silent)> predict;
 };
 
 /// A side module of Wan, which has up to two transformers and draws clips.

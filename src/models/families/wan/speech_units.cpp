@@ -10,9 +10,6 @@
 #include <cmath>
 
 #include "base/input_error.h"
-#include "io/files.h"
-#include "io/json.h"
-#include "io/model_values.h"
 #include "models/families/wan/frames.h"
 #include "models/model/negative_prompt.h"
 #include "models/parts/shared_components.h"
@@ -21,28 +18,8 @@ namespace burnish::models::wan {
 
 namespace {
 
-/// Samples of a sound a second, states that wav2vec 2.0 makes of them, and those that frames choose among.
-constexpr double kSampleRate = 16000;
+/// States that wav2vec 2.0 makes of a second, and those that frames choose among.
 constexpr int64_t kStateRate = 50, kChosenRate = 30;
-constexpr const char* kProcessor = "audio_processor_path";
-
-/// Reads what preprocessor_config.json says of sounds; without one they are normalized.
-bool normalizes(const ModelFiles& files, const ModelEntry& encoder, const std::string& chosen) {
-  const char* name = "preprocessor_config.json";
-  const auto path = chosen.empty() ? encoder.folder / name : find_tokenizer(files, chosen, "").value_or(chosen) / name;
-  if (!io::is_there(path) && chosen.empty()) return true;
-  if (!io::is_there(path)) data_error("models", "the {} {} holds no {}; name the folder that has it", kProcessor, chosen, name);
-  return naming(path.string(), [&] {
-    const auto json = io::read_json(path);
-    int64_t rate = static_cast<int64_t>(kSampleRate);
-    bool does = true;
-    io::take(json, "sampling_rate", rate, kProcessor);
-    io::take(json, "do_normalize", does, kProcessor);
-    if (rate != static_cast<int64_t>(kSampleRate))
-      data_error("models", "sounds are of {} samples a second there, and {} were expected, as wav2vec2 hears them", rate, kSampleRate);
-    return does;
-  });
-}
 
 }  // namespace
 
@@ -58,36 +35,24 @@ at::Tensor states_of_frames(const at::Tensor& states, int64_t frames, double sec
   return at::stack(all, 2);
 }
 
-Option audio_processor_option() {
-  return {.name = kProcessor,
-          .help = "folder of the sound encoder's preprocessor_config.json, where it is not beside the encoder",
-          .otherwise = std::string(),
-          .elsewhere = "it is of Wan-S2V, leave it out"};
-}
-
 SpeechUnits::SpeechUnits(const ModelOptions& options, Components& components, const ModelFiles& files, const Found& found,
                          const Config& dit)
-    : SideModule(options, components), source_(found.senses.audio_encoder), dit_(dit) {
-  const auto& chosen = options.get<std::string>(kProcessor);
-  if (!is_there() && !chosen.empty())
-    config_error("models", "{} is not supported for this model; it is of Wan-S2V, leave it out", kProcessor);
-  if (!is_there() || !source_.entry) return;
-  normalizes_ = normalizes(files, *source_.entry, chosen);
-  config_ = read_named(source_, wav2vec2_config);
+    : SideModule(options, components), dit_(dit) {
+  if (is_there()) hearing_.read(options, files, found.senses.audio_encoder);
+  else if (!dit.extras.talk.is_there()) refuse_audio_processor(options);
+  if (!hearing_.is_there()) return;
+  const auto& c = hearing_.config();
   const auto& speech = dit.extras.speech;
-  if (config_.width != speech.sound_width || config_.num_states() != speech.num_states)
+  if (c.width != speech.sound_width || c.num_states() != speech.num_states)
     data_error("models",
                "{}: the encoder of sounds makes {} states {} wide, and the transformer reads {} of {}; they belong to different models",
-               source_.entry->label, config_.num_states(), config_.width, speech.num_states, speech.sound_width);
+               found.senses.audio_encoder.entry->label, c.num_states(), c.width, speech.num_states, speech.sound_width);
 }
 
 std::string SpeechUnits::variant(bool) const { return is_there() ? "Wan2.2-S2V-14B" : ""; }
 
 std::vector<NamedRecipe> SpeechUnits::components(const ComponentNames&) const {
-  if (!is_there()) return {};
-  auto recipe = wav2vec2_recipe(kAudioEncoder, source_, config_);
-  recipe.settings = [does = normalizes_](const std::string&) { return does ? "sounds normalized" : "sounds as they are"; };
-  return {{recipe, wav2vec2_names(kAudioEncoder)}};
+  return is_there() ? std::vector{hearing_.component()} : std::vector<NamedRecipe>{};
 }
 
 void SpeechUnits::add_names(Names& names) const {
@@ -107,11 +72,9 @@ pipeline::Unit SpeechUnits::sound_unit() {
             const auto& sound = s.tensor("sound");
             const auto frames = s.tensor(kNumFrames).item<int64_t>();
             check_has_more(frames);
-            auto& encoder = loaded<Wav2Vec2>(kAudioEncoder);
-            const auto samples = sound.to(options_.device);
-            auto states = encoder.states((normalizes_ ? heard(samples) : samples).to(options_.dtype));
-            s.write("sound_states",
-                    states_of_frames(states, frames, static_cast<double>(sound.size(1)) / kSampleRate / static_cast<double>(frames)));
+            const auto states = hearing_.states(loaded<Wav2Vec2>(kAudioEncoder), sound.to(options_.device), options_.dtype);
+            const auto seconds = static_cast<double>(sound.size(1)) / static_cast<double>(kSoundRate) / static_cast<double>(frames);
+            s.write("sound_states", states_of_frames(states, frames, seconds));
           }};
 }
 

@@ -14,6 +14,7 @@
 #include "models/blocks/padding_row.h"
 #include "models/blocks/waves.h"
 #include "models/families/wan/camera.h"
+#include "models/families/wan/talk.h"
 #include "nn/modulation_in_fp32.h"
 #include "nn/recomputed_values.h"
 
@@ -119,9 +120,10 @@ struct Transformer::Body {
         table(at::empty({1, 2, c.width()}, o.dtype(at::kFloat))),
         out(c.width(), c.out_channels * kPatch * kPatch, o) {
     if (c.extras.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
-    if (c.extras.speech.is_there()) speech = std::make_unique<Speech>(c, o);
-    if (c.extras.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
-    if (c.extras.area_channels > 0) scail = std::make_unique<Scail>(c, o);
+    if (c.extras.speech.is_there()) extra.speech = std::make_unique<Speech>(c, o);
+    if (c.extras.has_camera) extra.camera = std::make_unique<CameraAdapter>(c.width(), o);
+    if (c.extras.talk.is_there()) extra.said = std::make_unique<SaidInFrames>(c.extras.talk, o);
+    if (c.extras.area_channels > 0) extra.scail = std::make_unique<Scail>(c, o);
   }
   nn::Conv patch_in;
   TextEmbedder text;
@@ -130,9 +132,12 @@ struct Transformer::Body {
   at::Tensor table;  ///< [1, 2, D], fp32: shift and scale of the last norm
   nn::Linear out;
   std::unique_ptr<nn::Conv2d> reference_in;  ///< of latents of a reference picture, to a frame of tokens
-  std::unique_ptr<CameraAdapter> camera;
-  std::unique_ptr<Speech> speech;
-  std::unique_ptr<Scail> scail;
+  struct {
+    std::unique_ptr<CameraAdapter> camera;
+    std::unique_ptr<Speech> speech;
+    std::unique_ptr<Scail> scail;
+    std::unique_ptr<SaidInFrames> said;
+  } extra;  ///< what some have and others have not
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
@@ -152,21 +157,22 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   own("scale_shift_table", body_->table);
   own("proj_out", body_->out);
   if (body_->reference_in) own("ref_conv", *body_->reference_in);
-  if (body_->camera) own("control_adapter", *body_->camera);
-  if (body_->speech) own("", *body_->speech);
-  if (body_->scail) own("", *body_->scail);
+  if (body_->extra.camera) own("control_adapter", *body_->extra.camera);
+  if (body_->extra.speech) own("", *body_->extra.speech);
+  if (body_->extra.scail) own("", *body_->extra.scail);
+  if (body_->extra.said) own("audio_proj", *body_->extra.said);
 }
 
 Transformer::~Transformer() = default;
 
-Speech& Transformer::speech() { return *body_->speech; }
+Speech& Transformer::speech() { return *body_->extra.speech; }
 
 std::vector<nn::Block*> Transformer::blocks() const {
   std::vector<nn::Block*> all;
   if (!body_) return all;
   for (size_t i = 0; i < body_->blocks.size(); ++i) {
     all.push_back(body_->blocks[i].get());
-    if (auto* behind = body_->speech ? body_->speech->behind(static_cast<int64_t>(i)) : nullptr) all.push_back(behind);
+    if (auto* behind = body_->extra.speech ? body_->extra.speech->behind(static_cast<int64_t>(i)) : nullptr) all.push_back(behind);
   }
   return all;
 }
@@ -223,9 +229,9 @@ nn::Tensors Transformer::of_clip(const Inputs::Clip& clip) const {
 at::Tensor Transformer::tokens_of(const Inputs& in) const {
   const auto& b = *body_;
   const auto dtype = in.text_BTE.scalar_type();
-  if (in.cast) return b.scail->tokens(*in.cast, in.noisy_BCFHW, b.patch_in, dtype);
+  if (in.cast) return b.extra.scail->tokens(*in.cast, in.noisy_BCFHW, b.patch_in, dtype);
   auto patches = b.patch_in.forward(in.noisy_BCFHW.to(dtype));
-  if (in.rays_BKFHW.defined()) patches = patches + b.camera->forward(in.rays_BKFHW.to(dtype));
+  if (in.rays_BKFHW.defined()) patches = patches + b.extra.camera->forward(in.rays_BKFHW.to(dtype));
   if (in.added_BDFHW.defined()) patches = patches + in.added_BDFHW;
   auto tokens = patches.flatten(2).transpose(1, 2);
   if (in.reference_BCHW.defined())
@@ -257,6 +263,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
                      streams.by_place(cos, 0),
                      streams.by_place(sin, 0)};
   if (b.image) inputs.push_back(b.image->forward(in.image_BNW.to(in.text_BTE.scalar_type())));
+  if (b.extra.said) inputs.push_back(b.extra.said->forward(in.states_BFM.to(in.text_BTE.scalar_type())));
   if (has_given) inputs.push_back(streams.here(0, tokens.narrow(1, 0, num_given).contiguous()));
   if (in.clip) run_driven_blocks(inputs, in);
   else run_blocks(inputs, has_given, in.hints);
@@ -276,9 +283,9 @@ at::Tensor Transformer::forward(const Inputs& in) {
 void Transformer::initialise(uint64_t seed) {
   mmdit::initialise(*this, seed, [](const std::string& path) {
     return path.ends_with("scale_shift_table") || path.starts_with("condition_embedder.time_proj.") || path.starts_with("proj_out.") ||
-           Speech::begins_as_zero(path);
+           path.find(".audio_cross_attn.proj.") != path.npos || Speech::begins_as_zero(path);
   });
-  if (body_ && body_->speech) body_->speech->initialise();
+  if (body_ && body_->extra.speech) body_->extra.speech->initialise();
 }
 
 }  // namespace burnish::models::wan

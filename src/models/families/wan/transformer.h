@@ -42,6 +42,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     };
     std::optional<Clip> clip = {};
     std::optional<Cast> cast = {};  ///< for configs with area_channels: pictures and a clip that drives
+    at::Tensor states_BFM = {};     ///< for configs with talk: what is heard in each frame of the clip
     at::Tensor is_negative_B = {};  ///< for driven configs: 1 for samples that guidance leads away from, which skip a block
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
