@@ -95,6 +95,8 @@ const Tiny kTiny[] = {
      true},
     {"longcat_image", "tests/golden/longcat_image_edit_pipeline/model", "tests/golden/longcat_image_edit_pipeline/model/tokenizer", "",
      "single_transformer_blocks.1.", true},
+    {"longcat_video", "tests/golden/longcat_video_pipeline/model", "tests/golden/longcat_video_pipeline/model/tokenizer", ""},
+    {"longcat_video", "tests/golden/longcat_video_pipeline/model", "tests/golden/longcat_video_pipeline/model/tokenizer", "", "", true},
     {"wan", "tests/golden/wan_pipeline/model", "tests/golden/wan_pipeline/model/tokenizer", ""},
     {"wan", "tests/golden/wan_pipeline/model", "tests/golden/wan_pipeline/model/tokenizer", "", "", false, {"wan_experts/low_noise_model"}},
     {"wan",

@@ -57,13 +57,6 @@ at::Tensor by_frames(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return at::cat(frames, 2);
 }
 
-/// Runs of tokens one behind the other, each modulated by a row of its own: {x, scale, shift} of each.
-nn::Tensors normed_runs(const nn::Tensors& in) {
-  nn::Tensors runs;
-  for (size_t i = 0; i < in.size(); i += 3) runs.push_back(nn::modulated(in[i], in[i + 1], in[i + 2], kTokenEps));
-  return {runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
-}
-
 }  // namespace
 
 Attention::ForImage::ForImage(int64_t width, const at::TensorOptions& options)
@@ -157,7 +150,7 @@ Block::Block(const Config& c, const at::TensorOptions& options)
 /// Inputs that a block with a picture has for tokens, none of which are given.
 constexpr size_t kOfTokens = 7;
 
-const nn::Compute Block::kNorm = normed_runs;
+const nn::Compute Block::kNorm = nn::modulated_runs(kTokenEps);
 
 nn::Tensors Block::body(const nn::Tensors& in) {
   return body_with(in, [&](const nn::Tensors& in_norm) { return attn1_.to_itself(in_norm, kNorm, in[4], in[5]); });
@@ -188,7 +181,7 @@ nn::Tensors Block::body_with(const nn::Tensors& in, const std::function<at::Tens
   auto x = runs.size() == 1 ? runs[0] : at::cat(runs, 1);
   auto attended = norm2_.before([&](const at::Tensor& normed) { return attn2_.to_others(normed, text, bias, image); }, x);
   for (size_t i = 0; i < runs.size(); ++i) runs[i] = runs[i] + part_of(attended, i);
-  add(5, nn::recomputed(in_norms(3, 4), normed_runs, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
+  add(5, nn::recomputed(in_norms(3, 4), kNorm, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
   return runs.size() == 1 ? runs : nn::Tensors{runs[1], runs[0]};
 }
 

@@ -18,7 +18,6 @@ class WanModel : public AssembledModel {
   void add_transformer(const std::string& name, const Source& source);
   void add_image_encoder(const Found& found);
   void fill_names(const Found& found);
-  void write_text(pipeline::Scope& scope, const std::string& text, const std::string& name);
   void modulate(pipeline::Scope& scope, const std::string& dit);
   void denoise(pipeline::Scope& scope, const std::string& dit);
   at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW);
