@@ -278,8 +278,8 @@ void check_own_rows(const AdapterWeights& w, const std::string& file) {
                kind_name(w.kind), w.path);
 }
 
-/// Of a fused layer whose parts have up projections of their own, and of the one down projection each as many rows, these of
-/// one part; nothing where the file has none.
+/// Returns the adapters of the parts of a fused layer, where each has an up projection of its own, and of the one down projection as many
+/// rows; nothing where the file has none.
 std::vector<Parts> parts_apart(const Parts& parts, size_t count, const PartsOf& of) {
   std::vector<Parts> apart;
   if (!parts.contains(kUpOfPart + "0")) return apart;

@@ -7,7 +7,7 @@
 
 namespace burnish::diffusion {
 
-/// Where a line of steps from all noise ends before it is shifted: at 1/n of n steps, at 1/1000, or at the static shift of that (diffusers'
+/// Says where a line of steps from all noise ends before it is shifted: at 1/n of n steps, at 1/1000, or at the static shift of that (diffusers'
 /// set_timesteps without sigmas).
 enum class LineEnd { share, thousandth, shifted_thousandth };
 

@@ -1,5 +1,5 @@
-// LongCat-Video in the whole program beside its makers' class and steps, transformers and peft: sampled latents and replayed training steps on
-// pictures, which are clips of one frame, and on clips whose first frames are given (tests/golden/make_longcat_video.py).
+// LongCat-Video in the whole program beside its makers' class and steps, transformers and peft: sampled latents and replayed training steps
+// on pictures, which are clips of one frame, and on clips whose first frames are given (tests/golden/make_longcat_video.py).
 #include <gmock/gmock.h>
 
 #include "tests/integration/families/longcat_video.h"

@@ -45,8 +45,8 @@ std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
   return model;
 }
 
-/// The batch of the golden file: captions of 5 and of 9 tokens, which are filled up to 12 there. Here a single row of zeros stands for those
-/// behind the end of each.
+/// The batch of the golden file: captions of 5 and of 9 tokens, which are filled up to 12 there. Here a single row of zeros stands for
+/// those behind the end of each.
 struct LongCatBatch : test::CaptionedBatch {
   LongCatBatch() : CaptionedBatch("longcat_video_pipeline/transformer.safetensors") {}
   LongCatBatch(const CaptionedBatch& batch, int64_t given) : CaptionedBatch(batch), num_given(given) {}
@@ -119,7 +119,8 @@ TEST(LongCatVideo, TwoPartsAreTheWhole) {
 
 TEST(LongCatVideo, NumbersAreReadFromTensorsAndFromConfigJson) {
   auto json = config_json();
-  for (const auto& c : {longcat_video::detect(&json, shapes()), longcat_video::detect(nullptr, shapes()), longcat_video::detect(&json, {})}) {
+  for (const auto& c :
+       {longcat_video::detect(&json, shapes()), longcat_video::detect(nullptr, shapes()), longcat_video::detect(&json, {})}) {
     EXPECT_EQ(c.width, 32);
     EXPECT_EQ(c.num_heads, 2);
     EXPECT_EQ(c.num_layers, 2);

@@ -95,7 +95,7 @@ void LongCatVideoModel::fill_latent_space(const vae::CausalConfig& autoencoder) 
   latent_space_.frames_step = clips.temporal = autoencoder.frames_per_latent();
   latent_space_.frame_rate = kFrameRate;
   if (num_given_ == 0) return;
-  check_given_frames(num_given_, clips.temporal);
+  check_given_frames(kGivenFrames, num_given_, clips.temporal);
   clips.held = {kFirstLatents, num_given_};
 }
 
