@@ -143,6 +143,36 @@ TEST_F(LongCatVideoRun, FilesInWansNamesAreTheSameModel) {
   EXPECT_TRUE(dit(at("back")).contains("blocks.0.attn.qkv.weight"));
 }
 
+/// DiffSynth-Studio's examples, a LoRA and all weights, with umT5 and the autoencoder of Wan 2.1.
+TEST_F(LongCatVideoRun, DiffSynthStudiosExampleCommandsRun) {
+  const auto to = at("models/meituan-longcat/LongCat-Video"), wan = at("models/Wan-AI/Wan2.1-T2V-14B");
+  fs::create_directories(to);
+  fs::copy(kLongCatVideo / "model/dit", to / "dit", fs::copy_options::recursive);
+  for (const char* part : {"text_encoder", "vae"}) {
+    fs::create_directories(wan / part);
+    fs::copy(kLongCatVideo / "model" / part, wan / part, fs::copy_options::recursive);
+  }
+  fs::create_directories(wan / "google");
+  fs::copy(kLongCatVideo / "model/tokenizer", wan / "google/umt5-xxl", fs::copy_options::recursive);
+  auto run = [&](const std::string& name, const std::string& more) {
+    auto outcome = run_burnish(
+        "train --dataset_base_path " + quoted(kClipsOfNine) + " --dataset_metadata_path " + quoted(kClipsOfNine / "metadata.csv") +
+            " --height 48 --width 64 --num_frames 9 --dataset_repeat 1 --model_id_with_origin_paths \"meituan-longcat/LongCat-Video:dit/"
+            "diffusion_pytorch_model*.safetensors,Wan-AI/Wan2.1-T2V-14B:text_encoder/*.safetensors,Wan-AI/Wan2.1-T2V-14B:vae/"
+            "*.safetensors\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " +
+            quoted(at(name)) + " " + more,
+        "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  };
+  EXPECT_THAT(run("lora",
+                  "--lora_base_model \"dit\" --lora_target_modules \"adaLN_modulation.1,attn.qkv,attn.proj,cross_attn.q_linear,"
+                  "cross_attn.kv_linear,cross_attn.proj,ffn.w1,ffn.w2,ffn.w3\" --lora_rank 32"),
+              HasSubstr("lora of rank 32, scale 1 on 25 layers"));
+  run("full", "--trainable_models \"dit\"");
+  EXPECT_TRUE(io::TensorSource::open({(at("full") / "step-4.safetensors").string()}).contains("blocks.0.attn.qkv.weight"));
+}
+
 TEST_F(LongCatVideoRun, CaptionsOfUnequalLengthAreABatch) {
   expect_captions_batched({"--lora_rank 4 ", "--lora_rank 4 --use_gradient_checkpointing "});
 }
