@@ -105,8 +105,12 @@ std::map<std::string, LayerTable> written_layers(const Config& config) {
 }
 
 std::vector<std::string> target_names(const std::string& path) {
-  static const auto kKeys = fused_keys();
-  return both_names(kKeys, path);
+  for (const auto& [theirs, ours] : kFused) {
+    for (const auto& layer : ours) {
+      if (path.ends_with("." + layer)) return {path, path.substr(0, path.size() - layer.size()) + theirs};
+    }
+  }
+  return {path};
 }
 
 }  // namespace burnish::models::longcat_video

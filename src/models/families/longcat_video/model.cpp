@@ -55,15 +55,14 @@ void LongCatVideoModel::add_transformer(const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.parts = {kModulationPart, kBodyPart};
   recipe.blocks = [](nn::Module& whole) { return static_cast<Transformer&>(whole).blocks(); };
-  add(recipe,
-      {.layers = {.weights = "", .diffusers = "transformer.", .kohya = "lora_unet_", .diffusers_alpha = false, .comfyui_alpha = false},
-       .lora_targets = "to_q,to_k,to_v,attn.proj,cross_attn.proj,w1,w2,w3",
-       .high_precision = {"x_embedder\\.proj", "[ty]_embedder\\..*", ".*adaLN_modulation\\.1", "final_layer\\.linear"},
-       .foreign_layers = foreign_layers(config_),
-       .written = written_layers(config_),
-       .folder_file = {"", fused_keys()},
-       .single_file = {"model.diffusion_model.", wrapper_keys()},
-       .aliases = target_names});
+  add(recipe, {.layers = {.weights = "", .diffusers = "dit.", .kohya = "lora_unet_", .diffusers_alpha = false, .comfyui_alpha = false},
+               .lora_targets = "to_q,to_k,to_v,attn.proj,cross_attn.proj,w1,w2,w3",
+               .high_precision = {"x_embedder\\.proj", "[ty]_embedder\\..*", ".*adaLN_modulation\\.1", "final_layer\\.linear"},
+               .foreign_layers = foreign_layers(config_),
+               .written = written_layers(config_),
+               .folder_file = {"", fused_keys()},
+               .single_file = {"model.diffusion_model.", wrapper_keys()},
+               .aliases = target_names});
 }
 
 void LongCatVideoModel::fill_names() {
