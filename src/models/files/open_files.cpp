@@ -67,11 +67,12 @@ ModelEntry entry_of_component(const std::string& label, const fs::path& folder, 
 /// Tells whether a folder is one of a component.
 bool is_component(const fs::path& folder) { return io::is_folder(folder) && (io::is_there(folder / "config.json") || has_weights(folder)); }
 
-/// The folders in this one that are each a component with a config.json that names its class: those that transformers wrote, or all.
+/// The folders in this one that are each a component with a config.json that names its class: those that transformers wrote, or
+/// all, those without weights too.
 std::vector<fs::path> components_below(const fs::path& folder, bool of_transformers) {
   std::vector<fs::path> found;
   for (const auto& part : fs::directory_iterator(folder)) {
-    if (!io::is_folder(part.path()) || !has_weights(part.path())) continue;
+    if (!io::is_folder(part.path()) || (of_transformers && !has_weights(part.path()))) continue;
     const auto config = config_beside(part.path());
     if (is_component_config(config) && (!of_transformers || config.contains("architectures"))) found.push_back(part.path());
   }
