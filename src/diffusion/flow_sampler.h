@@ -7,8 +7,8 @@
 
 namespace burnish::diffusion {
 
-/// Says where a line of steps from all noise ends before it is shifted: at 1/n of n steps, at 1/1000, or at the static shift of that (diffusers'
-/// set_timesteps without sigmas).
+/// Says where a line of steps from all noise ends before it is shifted: at 1/n of n steps, at 1/1000, or at the static shift of that
+/// (diffusers' set_timesteps without sigmas).
 enum class LineEnd { share, thousandth, shifted_thousandth };
 
 /// A flow-matching sampler as `scheduler_config.json` has it; the defaults are for a model that comes without the file.
