@@ -38,7 +38,7 @@ struct SmallFamily {
   std::string query_and_value() const {
     return name == "moss_image" ? "proj.q,proj.v" : name == "kandinsky5" ? "to_query,to_value" : "to_q,to_v";
   }
-  bool is_transformer() const { return parts[0] == "transformer"; }
+  bool is_transformer() const { return parts[0] == "transformer" || parts[0] == "dit"; }
 
   /// Tokenizers that are not in its folder; assets/tiny-flux has them.
   std::vector<std::string> lacks() const {
@@ -117,6 +117,15 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "ltx2", .parts = {"transformer", "text_encoder", "connectors", "vae"}, .height = 64, .makes_few_tokens = true},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
+      {.name = "longcat_video",
+       .parts = {"dit", "text_encoder", "vae"},
+       .rows = {"wan_clips/metadata.csv", 9, {"--frame_rate", "16"}},
+       .keeps_time_in_fp32 = true},
+      {.name = "longcat_video_first",
+       .parts = {"dit", "text_encoder", "vae"},
+       .rows = {"wan_clips/metadata.csv", 9, {"--frame_rate", "16", "--extra_inputs", "input_image"}},
+       .model_of = "longcat_video",
+       .keeps_time_in_fp32 = true},
       {.name = "wan", .rows = {"wan_clips/metadata.csv", 9, {"--frame_rate", "16"}}, .keeps_time_in_fp32 = true}};
   return kFamilies;
 }

@@ -5,8 +5,8 @@ usage: cuda_stubs.py PROGRAM TORCH FOLDER [--tools PREFIX]
 
 PROGRAM is linked to libraries below TORCH, a torch folder with CUDA. Leaves in FOLDER stubs of libtorch_cuda.so and libc10_cuda.so, which stand
 in the place of the real ones, and in FOLDER/runtime one of the CUDA runtime, for where there is none. A stub has the functions that PROGRAM
-calls: there are no devices, the runtime says so too, and what asks for more than that ends the program. PREFIX is that of the compiler's tools
-for another processor ("aarch64-linux-gnu-").
+calls: there are no devices, the runtime says so too, and what asks for more than that ends the program. Its data are zeros. PREFIX is that of the
+compiler's tools for another processor ("aarch64-linux-gnu-").
 """
 import argparse
 import pathlib
@@ -26,32 +26,37 @@ static void end(const char* name) {
 """
 
 
-def symbols(nm, path, which):
-    """{name: kind} of a library's or a program's symbols; `which` is --undefined-only or --defined-only."""
-    lines = subprocess.run([nm, "-D", "--format=posix", which, path], check=True, capture_output=True, text=True).stdout.splitlines()
-    return {line.split()[0].partition("@")[0]: line.split()[1] for line in lines}
+def symbols(nm, path, *which):
+    """{name: (kind, bytes)} of a library's or a program's symbols."""
+    lines = subprocess.run([nm, "-D", "--format=posix", *which, path], check=True, capture_output=True, text=True).stdout.splitlines()
+    words = [line.split() for line in lines]
+    return {w[0].partition("@")[0]: (w[1], int(w[3], 16) if len(w) > 3 else 0) for w in words}
 
 
-def source(names, of_runtime):
-    """C of a stub. Functions are called by the names that the linker knows."""
+def source(used, of_runtime):
+    """C of a stub with these symbols, which go by the names that the linker knows."""
     parts = [HEAD]
-    for number, name in enumerate(sorted(names)):
-        returns, body = "void", f'end("{name}");'
-        if of_runtime:
-            returns, body = "int", f"return {NO_DEVICE};"
-            if name == "cudaGetErrorString":
-                returns, body = "const char*", 'return "no CUDA-capable device is detected";'
+    for number, (name, (kind, size)) in enumerate(sorted(used.items())):
+        if kind not in "TWi":
+            parts.append(f'extern char stub{number}[{size}] __asm__("{name}");\nchar stub{number}[{size}] __attribute__((aligned(16)));\n')
+            continue
+        returns, body = ("int", f"return {NO_DEVICE};") if of_runtime else ("void", f'end("{name}");')
+        if name == "cudaGetErrorString":
+            returns, body = "const char*", 'return "no CUDA-capable device is detected";'
         elif name == DEVICE_COUNT:
             returns, body = "signed char", "return 0;"
         parts.append(f'{returns} stub{number}(void) __asm__("{name}");\n{returns} stub{number}(void) {{ {body} }}\n')
     return "".join(parts)
 
 
-def make(args, library, needed, to, of_runtime=False):
-    found = symbols(args.tools + "nm", library, "--defined-only")
-    used = {name: found[name] for name in needed if name in found}
-    if data := [name for name, kind in used.items() if kind not in "TWi"]:
-        sys.exit(f"{args.program} reads data of {library.name}, which a stub cannot have: {', '.join(data)}")
+def copied(readelf, program):
+    """Names of data that the loader copies from a library into the program, which is linked as if it were its own."""
+    lines = subprocess.run([readelf, "-rW", program], check=True, capture_output=True, text=True).stdout.splitlines()
+    return {line.split()[4].partition("@")[0] for line in lines if "_COPY" in line}
+
+
+def make(args, library, wanted, to, of_runtime=False):
+    used = {name: found for name, found in symbols(args.tools + "nm", library, "--defined-only").items() if name in wanted}
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
@@ -71,11 +76,13 @@ def main():
     p.add_argument("folder", type=pathlib.Path)
     p.add_argument("--tools", default="", metavar="PREFIX")
     args = p.parse_args()
-    needed = symbols(args.tools + "nm", args.program, "--undefined-only")
-    counts = [make(args, args.torch / "lib" / name, needed, args.folder / name) for name in ("libtorch_cuda.so", "libc10_cuda.so")]
+    wanted = {*symbols(args.tools + "nm", args.program, "--undefined-only"), *copied(args.tools + "readelf", args.program)}
+    for name in ("libtorch_cpu.so", "libc10.so"):  # which are there
+        wanted -= set(symbols(args.tools + "nm", args.torch / "lib" / name, "--defined-only"))
+    counts = [make(args, args.torch / "lib" / name, wanted, args.folder / name) for name in ("libtorch_cuda.so", "libc10_cuda.so")]
     runtime = next(args.torch.parent.glob("nvidia/*/lib/libcudart.so.*"))
-    counts.append(make(args, runtime, needed, args.folder / "runtime" / runtime.name, of_runtime=True))
-    print(f"stubs of {sum(counts)} functions", file=sys.stderr)
+    counts.append(make(args, runtime, wanted, args.folder / "runtime" / runtime.name, of_runtime=True))
+    print(f"stubs of {sum(counts)} functions and data", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,10 @@ namespace burnish::adapters {
 
 namespace {
 
-const std::string kMagnitude = "magnitude", kDoraScale = "dora_scale", kAlpha = "alpha";
+const std::string kMagnitude = "magnitude", kDoraScale = "dora_scale", kAlpha = "alpha", kAlphaScale = "alpha_scale";
+/// Up projections of the parts of a fused layer, by their number, and how many parts such a layer has at most.
+const std::string kUpOfPart = "lora_B.";
+constexpr int kMostParts = 3;
 
 /// Says how a key ends.
 struct Ending {
@@ -48,6 +51,9 @@ const std::vector<Ending>& endings() {
       list.push_back({m, kMagnitude});
     list.push_back({".dora_scale", kDoraScale});
     list.push_back({".alpha", kAlpha});
+    list.push_back({".alpha_scale", kAlphaScale});
+    for (int part = 0; part < kMostParts; ++part)
+      list.push_back({".lora_up.blocks." + std::to_string(part) + ".weight", kUpOfPart + std::to_string(part)});
     for (const char* part : {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2",
                              "lokr_w2_a", "lokr_w2_b", "lora_mid.weight", "hada_t1", "hada_t2", "lokr_t2"})
       list.push_back({std::string(".") + part, part});
@@ -150,6 +156,7 @@ double scale_of(const Parts& parts, Kind kind, const AdapterConfigs& configs, co
     data_error("adapters", "{}: the adapter of '{}' has rank {}, and {} by the settings beside it", file, layer, rank, said->rank);
   if (said && said->use_dora && kind == Kind::lora && !parts.contains(kMagnitude) && !parts.contains(kDoraScale))
     data_error("adapters", "{}: its settings say DoRA, and '{}' has no magnitude", file, layer);
+  if (auto scale = parts.find(kAlphaScale); scale != parts.end()) return scale->second.to(at::kDouble).item<double>();
   auto alpha = parts.find(kAlpha);
   if (alpha == parts.end()) return said ? said->scale() : 1;
   if (rank == 0 || (kind == Kind::lokr && parts.contains("lokr_w1") && parts.contains("lokr_w2"))) return 1;
@@ -168,6 +175,9 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
                                                   : DoraStrength::whole;
   return {m.flatten(), by_input ? NormAxis::input : NormAxis::output, strength};
 }
+
+/// Tells whether a part is one number that says how much an adapter counts.
+bool is_strength(const std::string& part) { return part == kAlpha || part == kAlphaScale; }
 
 bool is_core(const std::string& part) { return part == "lora_mid.weight" || part.ends_with("_t1") || part.ends_with("_t2"); }
 
@@ -204,7 +214,7 @@ struct FileParts {
 
 /// Brings a tensor into the shape that it is read in. A data Error for a shape that no adapter has.
 at::Tensor shaped(const at::Tensor& tensor, const std::string& part, const std::string& name, const std::string& file) {
-  if (part == kAlpha || part == "on_input") {
+  if (is_strength(part) || part == "on_input") {
     if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
     return tensor;
   }
@@ -249,7 +259,7 @@ FileParts read_parts(const io::TensorSource& source, const std::string& file) {
     }
     auto key = split_key(source, name);
     if (!key) data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model, or the state of a run?", file, name);
-    if (key->part != kAlpha && key->part != "on_input") check_fractions(tensor, name, file);
+    if (!is_strength(key->part) && key->part != "on_input") check_fractions(tensor, name, file);
     bool is_delta = key->part == "diff_b" || key->part == "lora_bias" || (key->part == "diff" && tensor.dim() < 2);
     if (is_delta && !tensor.any().item<bool>()) ++num_zeros;
     else parts.by_layer[key->layer][key->part] = shaped(tensor, key->part, name, file);
@@ -266,6 +276,29 @@ void check_own_rows(const AdapterWeights& w, const std::string& file) {
   if (!change->splits_at(w.fused_rows.begin) || !change->splits_at(w.fused_rows.begin + w.fused_rows.count))
     data_error("adapters", "{}: the {} of '{}' is one for the parts of a fused layer together, and cannot be split into them", file,
                kind_name(w.kind), w.path);
+}
+
+/// Returns the adapters of the parts of a fused layer, where each has an up projection of its own, and of the one down projection as many
+/// rows; nothing where the file has none.
+std::vector<Parts> parts_apart(const Parts& parts, size_t count, const PartsOf& of) {
+  std::vector<Parts> apart;
+  if (!parts.contains(kUpOfPart + "0")) return apart;
+  require(parts, {"lora_A.weight"}, of.file, of.layer);
+  const auto& down = parts.at("lora_A.weight");
+  if (down.size(0) % static_cast<int64_t>(count) != 0 || parts.contains(kUpOfPart + std::to_string(count)))
+    data_error("adapters",
+               "{}: the adapter of '{}' has one for each part of a fused layer, and {} parts were expected; is it for this model?", of.file,
+               of.layer, count);
+  const auto downs = down.chunk(static_cast<int64_t>(count), 0);
+  for (size_t i = 0; i < count; ++i) {
+    require(parts, {(kUpOfPart + std::to_string(i)).c_str()}, of.file, of.layer);
+    Parts own{{"lora_A.weight", downs[i].contiguous()}, {"lora_B.weight", parts.at(kUpOfPart + std::to_string(i))}};
+    for (const auto& name : {kAlpha, kAlphaScale}) {
+      if (auto it = parts.find(name); it != parts.end()) own.insert(*it);
+    }
+    apart.push_back(std::move(own));
+  }
+  return apart;
 }
 
 /// The changes that the parts of one layer make.
@@ -287,7 +320,7 @@ std::vector<AdapterWeights> entries_of(Parts parts, const PartsOf& of, const Fil
   entry.scale = scale_of(parts, entry.kind, configs, of.file, of.layer);
   entry.magnitude = magnitude;
   for (const auto& [part, tensor] : parts) {
-    if (part != kAlpha && part != kMagnitude && part != kDoraScale) entry.parameters.emplace_back(part, tensor);
+    if (!is_strength(part) && part != kMagnitude && part != kDoraScale) entry.parameters.emplace_back(part, tensor);
   }
   entries.push_back(std::move(entry));
   return entries;
@@ -350,6 +383,14 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
       if (auto [it, is_new] = names.emplace(layer, name); !is_new)
         data_error("adapters", "{} has two adapters of '{}', called '{}' and '{}'; take one out", file, layer, it->second, name);
     }
+    const auto apart = parts_apart(parts, layers.size(), of);
+    for (size_t i = 0; i < apart.size(); ++i) {
+      for (auto& entry : entries_of(apart[i], of, all, configs)) {
+        entry.path = layers[i];
+        weights.push_back(entry);
+      }
+    }
+    if (!apart.empty()) continue;
     for (auto& entry : entries_of(parts, of, all, configs)) {
       entry.path = layers[0];
       if (swapped_halves) swap_halves(entry, file);

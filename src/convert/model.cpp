@@ -209,9 +209,12 @@ std::string folder_of(const models::Model& model, const std::string& component) 
   return name.substr(0, name.rfind('.'));
 }
 
-/// Where configs, tokenizers and a scheduler are taken from; empty when nothing has them.
-fs::path template_folder(const Options& o, const models::ModelFiles& files) {
-  auto is_whole = [](const fs::path& folder) { return models::index_in(folder).has_value(); };
+/// Where configs, tokenizers and a scheduler are taken from, a folder with an index or with all components; empty when nothing has them.
+fs::path template_folder(const Options& o, const models::ModelFiles& files, const models::Model& model) {
+  auto is_whole = [&](const fs::path& folder) {
+    auto has = [&](const std::string& name) { return io::is_there(folder / folder_of(model, name) / "config.json"); };
+    return models::index_in(folder).has_value() || std::ranges::all_of(component_names(model), has);
+  };
   if (o.config_from.empty()) {
     auto found = std::ranges::find_if(files.pipeline_folders, is_whole);
     return found == files.pipeline_folders.end() ? fs::path() : *found;
@@ -254,9 +257,13 @@ void copy_rest(const fs::path& from, const fs::path& to, const std::set<std::str
 
 /// The parts of a pipeline that have weights and are neither `written` nor in the folder already.
 std::vector<std::string> missing_parts(const fs::path& folder, const std::set<std::string>& written) {
-  std::vector<std::string> missing;
-  for (const auto& component : models::components_in(io::read_json(*models::index_in(folder)))) {
-    const auto& part = component.folder;
+  std::vector<std::string> parts, missing;
+  if (auto index = models::index_in(folder)) {
+    for (const auto& component : models::components_in(io::read_json(*index))) parts.push_back(component.folder);
+  } else {
+    for (const auto& entry : fs::directory_iterator(folder)) parts.push_back(entry.path().filename().string());
+  }
+  for (const auto& part : parts) {
     if (!written.contains(part) && io::is_there(folder / part / "config.json") && io::glob(folder / part, "*.safetensors").empty() &&
         io::glob(folder / part, "*.bin").empty())
       missing.push_back(part);
@@ -273,7 +280,7 @@ void write_rest(const models::CompanionFiles& made, const fs::path& to, const st
 }
 
 std::string write_folder(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
-  auto from = template_folder(o, files);
+  auto from = template_folder(o, files, model);
   const auto made = from.empty() ? models::companion_files(model) : models::CompanionFiles{};
   io::AtomicFolder out(o.paths.back());
   std::vector<WrittenFile> written;

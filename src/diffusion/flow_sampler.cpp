@@ -110,8 +110,10 @@ std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num
     const double n = static_cast<double>(num_steps);
     // As numpy computes a line, so that times of whole thousandths are those of diffusers.
     double t = sampler == "unipc" ? static_cast<double>(i) * ((0.001 - 1) / n) + 1 : static_cast<double>(num_steps - i) / n;
-    if (config.ends_at_least && sampler != "unipc")
-      t = 1 - static_cast<double>(i) / std::max(n - 1, 1.0) * (1 - config.shift / (kThousand + config.shift - 1));
+    if (config.ends_at != LineEnd::share && sampler != "unipc") {
+      const double shift = config.ends_at == LineEnd::shifted_thousandth ? config.shift : 1;
+      t = 1 - static_cast<double>(i) / std::max(n - 1, 1.0) * (1 - shift / (kThousand + shift - 1));
+    }
     t *= config.first;
     const double sigma = config.quantiles_of.empty() ? t : sigma_at({.mode = config.quantiles_of}, t, num_image_tokens);
     sigmas.push_back(shifted(config, mu, sigma));

@@ -7,6 +7,10 @@
 
 namespace burnish::diffusion {
 
+/// Says where a line of steps from all noise ends before it is shifted: at 1/n of n steps, at 1/1000, or at the static shift of that
+/// (diffusers' set_timesteps without sigmas).
+enum class LineEnd { share, thousandth, shifted_thousandth };
+
 /// A flow-matching sampler as `scheduler_config.json` has it; the defaults are for a model that comes without the file.
 struct FlowSamplerConfig {
   double shift = 3.0;                ///< s of the static shift s t / (1 + (s-1) t), used without dynamic shifting
@@ -21,9 +25,8 @@ struct FlowSamplerConfig {
   double (*mu_of)(int64_t num_image_tokens, int64_t num_steps) = nullptr;
   /// The timestep_sampling of which steps are quantiles, the first of all noise, where that is not a line; "": the line.
   std::string quantiles_of = {};
-  /// Whether the line ends at the static shift of 1/1000 and not at 1/n, before it is shifted itself (diffusers' set_timesteps without
-  /// sigmas), and whether sigmas are brought to whole thousandths: of models whose makers draw so.
-  bool ends_at_least = false, in_thousandths = false;
+  LineEnd ends_at = LineEnd::share;  ///< of models whose makers draw so, and so are sigmas that are brought to whole thousandths
+  bool in_thousandths = false;
   double first = 1;               ///< where the line begins, of models that are told of less noise than there is at the first step
   std::string sampler = "euler";  ///< or "unipc" or "lcm"
   int64_t unipc_order = 2;

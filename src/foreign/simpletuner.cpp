@@ -36,6 +36,7 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"z_image", kAttention},
                                                            {"krea2", kAttention},
                                                            {"longcat_image", kAttention},
+                                                           {"longcat_video", "kv_linear,proj,q_linear,qkv"},
                                                            {"boogu_image", kAttention},
                                                            {"kandinsky5-image", "to_key,to_query,to_value"},
                                                            {"anima", kAttention},

@@ -19,7 +19,8 @@ constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.lin
                            kTimeMark = "condition_embedder.time_proj.weight",
                            kTimeAloneMark = "time_embed.timestep_embedder.linear_1.weight", kPadMark = "x_pad_token",
                            kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
-                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight", kHeadTableMark = "head.modulation";
+                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight", kHeadTableMark = "head.modulation",
+                           kTextNormMark = "blocks.0.pre_crs_attn_norm.weight";
 
 // Facts: the classes of diffusers, ComfyUI's model_detection.py, ai-toolkit's models.
 const std::vector<LookAlike> kLookAlikes{
@@ -59,10 +60,10 @@ const std::vector<LookAlike> kLookAlikes{
     {.name = "SkyReels-V2", .classes = {"SkyReelsV2Transformer3DModel"}, .taken_by = kTimeMark},
     {.name = "ChronoEdit", .classes = {"ChronoEditTransformer3DModel"}, .taken_by = kTimeMark},
     {.name = "SCAIL-Preview", .has = {{"patch_embedding_pose.weight"}}, .lacks = "patch_embedding_mask.weight", .taken_by = kHeadTableMark},
-    {.name = "LongCat-Video-Avatar", .has = {{"blocks.0.audio_cross_attn.q_norm.weight"}}},
-    {.name = "LongCat-Video",
-     .classes = {"LongCatVideoTransformer3DModel"},
-     .has = {{"blocks.0.pre_crs_attn_norm.weight"}, {"blocks.0.cross_attn.kv_linear.weight"}}},
+    {.name = "LongCat-Video-Avatar",
+     .classes = {"LongCatVideoAvatarTransformer3DModel"},
+     .has = {{"blocks.0.audio_adaLN_modulation.1.weight"}, {kTextNormMark}},
+     .taken_by = kTextNormMark},
     {.name = "Chroma Radiance", .has = {{"nerf_blocks.0.norm.scale"}}, .taken_by = kApproximatorMark},
     {.name = "Z-Image pixel or Zeta-Chroma", .has = {{"dec_net.cond_embed.weight"}}, .taken_by = kPadMark},
     {.name = "Ming-Image", .has = {{"__ming_image__"}}},

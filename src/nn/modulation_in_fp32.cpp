@@ -38,6 +38,14 @@ at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const 
   });
 }
 
+Compute modulated_runs(double eps) {
+  return [eps](const Tensors& in) {
+    Tensors runs;
+    for (size_t i = 0; i < in.size(); i += 3) runs.push_back(modulated(in[i], in[i + 1], in[i + 2], eps));
+    return Tensors{runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
+  };
+}
+
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD) {
   if (x_BLD.scalar_type() == gate_BD.scalar_type()) return kernels::gated_residual(x_BLD, gate_BD, y_BLD);
   if (!gate_BD.requires_grad()) return AddGated::apply(x_BLD, gate_BD, y_BLD);

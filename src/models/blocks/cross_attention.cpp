@@ -21,18 +21,18 @@ nn::Compute heads_by(double eps) {
 
 CrossAttention::CrossAttention(const Sizes& s, const at::TensorOptions& options)
     : num_heads_(s.num_heads),
-      q_(s.width, s.width, options, false),
-      k_(s.read_width, s.width, options, false),
-      v_(s.read_width, s.width, options, false),
-      out_(s.width, s.width, options, false),
+      q_(s.width, s.width, options, s.has_biases),
+      k_(s.read_width, s.width, options, s.has_biases),
+      v_(s.read_width, s.width, options, s.has_biases),
+      out_(s.width, s.width, options, s.has_biases),
       norm_q_(s.width / s.num_heads, s.norm_eps, options),
       norm_k_(s.width / s.num_heads, s.norm_eps, options) {
-  own("to_q", q_);
-  own("to_k", k_);
-  own("to_v", v_);
-  own("to_out.0", out_);
-  own("norm_q", norm_q_);
-  own("norm_k", norm_k_);
+  own(s.names.q, q_);
+  own(s.names.k, k_);
+  own(s.names.v, v_);
+  own(s.names.out, out_);
+  own(s.names.norm_q, norm_q_);
+  own(s.names.norm_k, norm_k_);
 }
 
 at::Tensor CrossAttention::as_heads(const at::Tensor& x) const { return x.unflatten(-1, {num_heads_, -1}); }

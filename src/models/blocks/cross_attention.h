@@ -9,10 +9,16 @@ namespace burnish::models {
 /// T tokens that they attend to, E the width of these, H heads, P width of a head.
 class CrossAttention : public nn::Module {
  public:
+  /// The names of its layers.
+  struct Names {
+    const char *q = "to_q", *k = "to_k", *v = "to_v", *out = "to_out.0", *norm_q = "norm_q", *norm_k = "norm_k";
+  };
   struct Sizes {
     int64_t width, read_width;  ///< D and E
     int64_t num_heads;
     double norm_eps;
+    bool has_biases = false;
+    Names names = {};
   };
   CrossAttention(const Sizes& sizes, const at::TensorOptions& options);
   /// Projects x [B, L, D] -> query [B, L, H, P].

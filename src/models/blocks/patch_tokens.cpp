@@ -12,4 +12,9 @@ at::Tensor of_channels_last_tokens(const at::Tensor& x, int64_t rows, int64_t co
   return x.view({B, rows, columns, 2, 2, C}).permute({0, 5, 1, 3, 2, 4}).reshape({B, C, rows * 2, columns * 2});
 }
 
+at::Tensor clip_of_channels_last_tokens(const at::Tensor& x, int64_t frames, int64_t rows, int64_t columns) {
+  auto patches = x.reshape({x.size(0), frames, rows, columns, 2, 2, -1}).permute({0, 6, 1, 2, 4, 3, 5});
+  return patches.reshape({x.size(0), -1, frames, rows * 2, columns * 2});
+}
+
 }  // namespace burnish::models

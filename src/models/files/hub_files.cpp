@@ -82,7 +82,9 @@ class Opening {
       }
       return components(folders);
     }
-    return components({folder});
+    const auto names = names_in(paths_, folder);
+    const bool is_component = contains(names, "config.json") || std::ranges::any_of(names, io::is_tensor_file);
+    return components(is_component ? Paths{folder} : folders_below(folder));
   }
 
  private:
@@ -102,6 +104,20 @@ class Opening {
       weights.insert(weights.end(), files.begin(), files.end());
     }
     return have_(weights);
+  }
+
+  /// The folders of components that no index lists, and of what is read beside them; the folder itself where it has none.
+  Paths folders_below(const std::string& folder) const {
+    Paths below;
+    for (const auto& path : paths_) {
+      if (!path.starts_with(folder)) continue;
+      const auto slash = path.find('/', folder.size());
+      if (slash == path.npos) continue;
+      const auto place = path.substr(0, slash + 1), name = path.substr(folder.size(), slash - folder.size());
+      const bool is_part = path == place + "config.json" || name == "tokenizer" || name == "scheduler";
+      if (is_part && !contains(below, place)) below.push_back(place);
+    }
+    return below.empty() ? Paths{folder} : below;
   }
 
   Paths weights_in(const std::string& folder) const {
@@ -223,7 +239,7 @@ void fetch_matches(hub::Repository& repository, const std::string& pattern) {
 }  // namespace
 
 bool leaves_out(HubUse use, const std::string& component) {
-  bool is_denoiser = component.starts_with("transformer") || component.starts_with("unet");
+  bool is_denoiser = component.starts_with("transformer") || component.starts_with("unet") || component == "dit";
   bool is_small = component.find("tokenizer") != component.npos || component.starts_with("scheduler");
   return (use == HubUse::without_denoiser && is_denoiser) || (use == HubUse::denoiser_alone && !is_denoiser && !is_small);
 }

@@ -67,13 +67,14 @@ ModelEntry entry_of_component(const std::string& label, const fs::path& folder, 
 /// Tells whether a folder is one of a component.
 bool is_component(const fs::path& folder) { return io::is_folder(folder) && (io::is_there(folder / "config.json") || has_weights(folder)); }
 
-/// The folders in this one that transformers wrote, each a component with a config.json that names its classes.
-std::vector<fs::path> components_of_transformers(const fs::path& folder) {
+/// The folders in this one that are each a component with a config.json that names its class: those that transformers wrote, or
+/// all, those without weights too.
+std::vector<fs::path> components_below(const fs::path& folder, bool of_transformers) {
   std::vector<fs::path> found;
   for (const auto& part : fs::directory_iterator(folder)) {
-    if (!io::is_folder(part.path()) || !has_weights(part.path())) continue;
+    if (!io::is_folder(part.path()) || (of_transformers && !has_weights(part.path()))) continue;
     const auto config = config_beside(part.path());
-    if (config.is_object() && config.contains("architectures")) found.push_back(part.path());
+    if (is_component_config(config) && (!of_transformers || config.contains("architectures"))) found.push_back(part.path());
   }
   std::ranges::sort(found);
   return found;
@@ -145,7 +146,7 @@ class Opener {
   }
 
   /// A folder as Wan publishes it: a transformer, or two in folders of their own, with other components as files of torch.save beside, and
-  /// in folders as transformers writes them.
+  /// in folders as transformers writes them; or one with a folder for each component, and no index of them.
   /// Returns whether it is one.
   bool add_original_folder(const fs::path& folder, const fs::path& name) {
     std::vector<ModelEntry> entries;
@@ -153,8 +154,11 @@ class Opener {
       if (is_component(folder / expert)) entries.push_back(entry_of_component((name / expert).string(), folder / expert, ""));
     }
     if (entries.empty() && is_component(folder)) entries.push_back(entry_of_component(name.string(), folder, ""));
-    for (const auto& part : components_of_transformers(folder))
-      entries.push_back(entry_of_component((name / part.filename()).string(), part, ""));
+    const bool has_denoiser = !entries.empty();
+    for (const auto& part : components_below(folder, has_denoiser)) {
+      const auto component = part.filename().string();
+      entries.push_back(entry_of_component((name / component).string(), part, has_denoiser ? "" : component));
+    }
     auto others = io::glob(folder, "*.pth");
     if (entries.empty() || (entries.size() == 1 && others.empty() && entries[0].folder == folder)) return false;
     for (const auto& file : others) entries.push_back(entry_of_files((name / file.filename()).string(), {file}));

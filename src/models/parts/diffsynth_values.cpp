@@ -138,4 +138,11 @@ DiffsynthValue channels_of(const std::string& name, int64_t begin, int64_t end) 
           }};
 }
 
+at::Tensor one_of_cache(const DiffsynthValue::Find& find, const std::string& name, int64_t dims) {
+  auto found = find(name);
+  if (found.size() != 1 || found[0].dim() != dims || found[0].size(0) != 1)
+    data_error("models", "one tensor '{}' of {} dimensions, the first of them 1, was expected, and the file has another", name, dims);
+  return found[0];
+}
+
 }  // namespace burnish::models

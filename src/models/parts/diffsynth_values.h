@@ -24,6 +24,9 @@ DiffsynthValue references_in_list(const std::string& name);
 /// Latents of layers, [F, C, h, w]: [1, C, F, h, w].
 DiffsynthValue layers_in_batch(const std::string& name);
 
+/// Returns the one tensor under a name, of so many dimensions of which the first is 1; a data Error where there is another.
+at::Tensor one_of_cache(const DiffsynthValue::Find& find, const std::string& name, int64_t dims);
+
 /// The states [T, E] of a text, alone or first in a list: [1, T, E].
 DiffsynthValue text_in_list(const std::string& name);
 /// The mask of such a text, whose tokens are all there: ones [1, T].

@@ -35,6 +35,24 @@ Option given_share_option(const char* name, const std::string& what, const std::
 
 Option first_share_option() { return given_share_option(kFirstShare, "first frames of a clip", "extra_inputs input_image"); }
 
+Option given_frames_option() {
+  return {.name = kGivenFrames,
+          .help =
+              "first frames of a clip that a model is given, with extra_inputs input_image or when drawing --reference, which is a clip "
+              "then: 1 and a multiple of the frames of a latent",
+          .otherwise = int64_t{1},
+          .elsewhere = "this model is given one frame or none, leave it out",
+          .least = 1,
+          .about = Option::About::references};
+}
+
+void check_given_frames(const char* option, int64_t num_frames, int64_t frames_of_latent) {
+  const auto below = (num_frames - 1) / frames_of_latent * frames_of_latent + 1;
+  if (num_frames != below)
+    config_error("models", "{} is {}, and clips of this model have 1 frame and a multiple of {}; the nearest are {} and {}", option,
+                 num_frames, frames_of_latent, below, below + frames_of_latent);
+}
+
 at::Tensor as_clip(const at::Tensor& image) {
   auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
   return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;

@@ -31,6 +31,13 @@ inline constexpr const char* kFirstShare = "given_frames_share";
 Option given_share_option(const char* name, const std::string& what, const std::string& where);
 /// Makes the option kFirstShare.
 Option first_share_option();
+/// The option that says how many first frames are given.
+inline constexpr const char* kGivenFrames = "given_frames";
+/// Makes it.
+Option given_frames_option();
+/// Throws a config Error for a number of given frames, as this option says it, that no clip of a model has: 1 and a multiple of those of a
+/// latent.
+void check_given_frames(const char* option, int64_t num_frames, int64_t frames_of_latent);
 
 /// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
 at::Tensor as_clip(const at::Tensor& image);

@@ -186,7 +186,7 @@ struct Header {
 /// Whether nothing reads a tensor, which then may be damaged as it likes: what an encoder of texts has for pictures, and an autoencoder of
 /// pictures for video.
 bool is_unread(const std::string& name, const Part& part) {
-  const bool is_of_clips = part.model.starts_with("wan");
+  const bool is_of_clips = part.model.starts_with("wan") || part.model.starts_with("longcat_video");
   const bool sees = name.find("visual.") != name.npos || name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
   return name.starts_with("lm_head.") || (sees && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
 }

@@ -89,7 +89,10 @@ TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
   EXPECT_NEAR(held_out(folder / "again").before, held.after, 1e-9);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8, testing::ValuesIn(small_families()), [](const auto& info) { return info.param.name; });
+// What is held out are pictures, of which no frame is left where the first is given.
+INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
+                         testing::ValuesIn(small_families([](const auto& family) { return family.name != "longcat_video_first"; })),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
   Scratch folder;

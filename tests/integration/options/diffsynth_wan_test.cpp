@@ -405,9 +405,9 @@ TEST_P(WanSpecialCommands, OfClipsThatAreSlowerThanTheModelsTakeEveryFrame) {
 }
 
 TEST_P(WanSpecialCommands, OfOtherModelsAreRefusedByName) {
-  for (const char* id :
-       {"meituan-longcat/LongCat-Video:dit/diffusion_pytorch_model*.safetensors", "Wan-AI/Wan-Dancer-14B:global_model.safetensors",
-        "ByteDance/Video-As-Prompt-Wan2.1-14B:transformer/diffusion_pytorch_model*.safetensors"}) {
+  for (const char* id : {"meituan-longcat/LongCat-Video-Avatar:avatar_single/diffusion_pytorch_model*.safetensors",
+                         "Wan-AI/Wan-Dancer-14B:global_model.safetensors",
+                         "ByteDance/Video-As-Prompt-Wan2.1-14B:transformer/diffusion_pytorch_model*.safetensors"}) {
     std::string repo(id);
     repo = repo.substr(0, repo.find(':'));
     refused(3, "train " + data(GetParam()) + " --model_id_with_origin_paths \"" + id + "\" --lora_rank 32 --output_path " + quoted(out()),

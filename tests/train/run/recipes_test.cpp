@@ -96,7 +96,9 @@ const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56},
                                      {"wan_lora_16gb", "wan-t2v-14b", 14.5},
                                      {"wan_lora_12gb", "wan-t2v-14b", 11},
                                      {"wan_infinitetalk_lora_24gb", "wan-infinitetalk-14b", 22},
-                                     {"wan_a14b_lora_24gb", "wan-t2v-a14b", 22}};
+                                     {"wan_a14b_lora_24gb", "wan-t2v-a14b", 22},
+                                     {"longcat_video_lora_24gb", "longcat-video", 22},
+                                     {"longcat_video_lora_16gb", "longcat-video", 15}};
 
 /// A small model of the same kind, and how many blocks each of the two has.
 struct Small {
@@ -127,6 +129,7 @@ const std::map<std::string, Small> kSmall{
     {"longcat-image", {"longcat_image", 30, 5, "", "--height 256 --width 384 "}},
     {"kandinsky-5.0-t2i-lite-pretrain", {"kandinsky5", 52, 5, "", "--height 256 --width 384 "}},
     {"boogu-image-base", {"boogu", 46, 7, "", "--height 256 --width 384 "}},
+    {"longcat-video", {"longcat_video", 48, 2}},
     {"wan-t2v-14b", {"wan", 40, 2}},
     {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}},
     {"wan-infinitetalk-14b",

@@ -93,6 +93,9 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
                                          Cached{"boogu_edit", "boogu_pipeline", 4}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+/// LongCat-Video's caches are made by the same script as Wan's.
+TEST(DiffsynthCaches, OfLongCatVideoAreReadToTheBit) { expect_read_to_the_bit("wan", values_of("longcat_video_pipeline"), 3); }
+
 /// Values of models of clips that read more than a text, as their caches hold them.
 TEST(DiffsynthCaches, OfClipsAreReadToTheBit) {
   const auto of_model = [](const std::vector<std::string>& values, const models::wan::Config& dit = {}) {

@@ -49,7 +49,7 @@ Kandinsky5Model::Kandinsky5Model(const ModelFiles& files, const ModelOptions& op
   add(autoencoder_, /*patch=*/2);
   fill_names();
   auto sampling = flow_config(files_, {.shift = kShift, .use_dynamic_shifting = false});
-  sampling.ends_at_least = true;
+  sampling.ends_at = diffusion::LineEnd::shifted_thousandth;
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.last = 0});
 }
 

@@ -29,13 +29,6 @@ int64_t frames_of(const at::Tensor& image) { return image.dim() == 5 ? image.siz
 /// The latents of so many frames.
 int64_t num_latents(int64_t num_frames) { return (num_frames - 1) / kFramesALatent + 1; }
 
-void check_is_length(const std::string& name, int64_t number) {
-  const auto below = (number - 1) / kFramesALatent * kFramesALatent + 1;
-  if (number != below)
-    config_error("models", "{} is {}, and clips of this model have 1 frame and a multiple of {}; the nearest are {} and {}", name, number,
-                 kFramesALatent, below, below + kFramesALatent);
-}
-
 /// Reads numbers of frames behind the first, each above the one before it; nothing where a text is something else.
 std::optional<std::vector<int64_t>> positions_in(const std::string& text) {
   const auto numbers = text.empty() ? std::vector<int64_t>() : parse_numbers<int64_t>(text);
@@ -121,14 +114,7 @@ std::vector<Option> given_frames_options() {
       first_share_option(),
       given_share_option(kLastShare, "last frames of a clip", "extra_inputs end_image"),
       given_share_option(kWithinShare, "frames within a clip", "extra_inputs keyframes"),
-      {.name = "given_frames",
-       .help =
-           "first frames of a clip that LTX-2 is given, with extra_inputs input_image or when drawing --reference, which is a clip then: "
-           "1 and a multiple of 8",
-       .otherwise = int64_t{1},
-       .elsewhere = elsewhere,
-       .least = 1,
-       .about = Option::About::references},
+      given_frames_option(),
       {.name = kNumLast,
        .help =
            "last frames of a clip that LTX-2 is given, with extra_inputs end_image or when drawing --end_image, which is a clip then: 1 "
@@ -158,15 +144,15 @@ std::vector<Option> given_frames_options() {
 }
 
 GivenFrames::GivenFrames(const ModelOptions& options, int64_t channels)
-    : first_{options.references, options.get<int64_t>("given_frames"), {kGivesFirst, options.get<double>(kFirstShare)}},
+    : first_{options.references, options.get<int64_t>(kGivenFrames), {kGivesFirst, options.get<double>(kFirstShare)}},
       last_{options.extra_inputs.contains(kLastFrame.name), options.get<int64_t>(kNumLast), {kGivesLast, options.get<double>(kLastShare)}},
       has_reference_(options.extra_inputs.contains(kReferenceClip.name)),
       channels_(channels),
       crf_(options.get<int64_t>(kCrf)),
       keyframes_(positions_in(options.get<std::string>(kPositions)).value_or(std::vector<int64_t>())),
       within_at_(kGivesWithin, options.get<double>(kWithinShare)) {
-  check_is_length("given_frames", first_.count);
-  check_is_length(kNumLast, last_.count);
+  check_given_frames(kGivenFrames, first_.count, kFramesALatent);
+  check_given_frames(kNumLast, last_.count, kFramesALatent);
   if (last_.count > 1 && !last_.are_given)
     config_error("models", "{} says how many last frames are given, and none are; name {} in extra_inputs, when drawing --{}", kNumLast,
                  kLastFrame.name, kLastFrame.name);

@@ -69,7 +69,8 @@ MossImageModel::MossImageModel(const ModelFiles& files, const ModelOptions& opti
   fill_names();
   left_out();  // so that a block that there is not is refused before anything is encoded
   auto sampling = flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false});
-  sampling.ends_at_least = sampling.in_thousandths = true;
+  sampling.ends_at = diffusion::LineEnd::shifted_thousandth;
+  sampling.in_thousandths = true;
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = 1, .last = 0.001, .in_thousandths = true});
 }
 

@@ -43,7 +43,7 @@ Sd3Model::Sd3Model(const ModelFiles& files, const ModelOptions& options) : Assem
   for (auto& [name, names] : names_.components) names.layers.diffusers_alpha = false;
   fill_names();
   auto sampling = flow_config(files_, {.shift = kShift, .use_dynamic_shifting = false});
-  sampling.ends_at_least = true;
+  sampling.ends_at = diffusion::LineEnd::shifted_thousandth;
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = kShift, .last = 0});
 }
 

@@ -58,13 +58,6 @@ at::Tensor by_frames(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return at::cat(frames, 2);
 }
 
-/// Runs of tokens one behind the other, each modulated by a row of its own: {x, scale, shift} of each.
-nn::Tensors normed_runs(const nn::Tensors& in) {
-  nn::Tensors runs;
-  for (size_t i = 0; i < in.size(); i += 3) runs.push_back(nn::modulated(in[i], in[i + 1], in[i + 2], kTokenEps));
-  return {runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
-}
-
 }  // namespace
 
 Attention::ForImage::ForImage(int64_t width, const at::TensorOptions& options)
@@ -170,7 +163,7 @@ Block::Block(const Config& c, const at::TensorOptions& options)
 /// Inputs that a block with a picture has for tokens, none of which are given.
 constexpr size_t kOfTokens = 7;
 
-const nn::Compute Block::kNorm = normed_runs;
+const nn::Compute Block::kNorm = nn::modulated_runs(kTokenEps);
 
 nn::Tensors Block::body(const nn::Tensors& in) {
   return body_with(in, [&](const nn::Tensors& in_norm) { return attn1_.to_itself(in_norm, kNorm, in[4], in[5]); });
@@ -205,7 +198,7 @@ nn::Tensors Block::body_with(const nn::Tensors& in, const std::function<at::Tens
     auto attend_to_sound = [&](const at::Tensor& normed) { return hearing_->attention.forward(normed, in[kOfTokens], in[4].size(0)); };
     runs[0] = runs[0] + hearing_->norm.before(attend_to_sound, runs[0]);
   }
-  add(5, nn::recomputed(in_norms(3, 4), normed_runs, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
+  add(5, nn::recomputed(in_norms(3, 4), kNorm, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
   return runs.size() == 1 ? runs : nn::Tensors{runs[1], runs[0]};
 }
 

@@ -171,7 +171,6 @@ extern const Family kFamily{
     .variants = published(),
     .not_supported =
         {
-            {"LongCat-Video", "its blocks are not those of Wan, whose text encoder and autoencoder it has"},
             {"SCAIL-Preview", "it reads no areas of persons, by which SCAIL-2 tells whom a clip moves"},
             {"Bernini-Diffusers", "its experts lie behind a planner's names; Bernini-R has them as Wan 2.2 has its own"},
             {"Wan-Dancer", "it reads music"},

@@ -14,7 +14,6 @@
 #include "diffusion/flow_process.h"
 #include "io/json.h"
 #include "io/model_values.h"
-#include "models/blocks/padding_row.h"
 #include "models/families/wan/animate_units.h"
 #include "models/families/wan/control.h"
 #include "models/families/wan/diffsynth_cache.h"
@@ -27,19 +26,15 @@
 #include "models/families/wan/vace_units.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/shared_units.h"
-#include "models/parts/vocabulary.h"
-#include "tokenizers/t5.h"
-#include "tokenizers/tidy_text.h"
+#include "models/parts/umt5.h"
 
 namespace burnish::models::wan {
 
 namespace {
 
-const std::string kText = "text_encoder", kImageEncoder = "image_encoder", kFirstLatents = "first_latents";
+const std::string kImageEncoder = "image_encoder", kFirstLatents = "first_latents";
 /// Layers of InfiniteTalk's that adapters are on too when no targets are named.
 constexpr const char* kTalkTargets = ",audio_cross_attn.q_linear,audio_cross_attn.kv_linear,audio_cross_attn.proj";
-/// Tokens of a text as Wan was trained; shorter ones were filled up with zeros that are attended to.
-constexpr int64_t kTextLength = 512;
 /// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
 constexpr double kTextBoundary = 0.875, kPictureBoundary = 0.9;
 
@@ -60,26 +55,6 @@ std::string variant_of(const Config& c, bool has_experts) {
   if (c.extras.image_places > 0) return "Wan2.1-FLF2V" + size;
   if (c.image_width > 0) return size == "-1.3B" ? "Wan2.1-Fun-1.3B-InP" : "Wan2.1-I2V" + size;
   return "Wan2.1-T2V" + size;
-}
-
-/// umT5's tokenizer lies in a folder of its own beside the original files, or in the text encoder's file.
-TextPart text_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
-                   const ModelOptions& options) {
-  auto part = t5_part(source, config, use, files, options);
-  auto& tokenizer = *part.recipe.tokenizer;
-  const bool is_beside = !options.tokenizer_path.empty() || files.in_pipeline(use.tokenizer);
-  if (is_beside) return part;
-  if (auto original = files.in_pipeline("google/umt5-xxl")) {
-    tokenizer.folder = [folder = *original] { return folder; };
-  } else if (auto name = source.entry != nullptr ? vocabulary_in(*source.entry) : ""; !name.empty()) {
-    const auto tensors = *source.entry->tensors;
-    tokenizer.folder = [tensors] { return tensors.files().front()->path(); };
-    tokenizer.load = [tensors, name](const auto& from) {
-      auto bytes = tensors.tensor(name).contiguous();
-      return tokenizers::t5_of_bytes({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, from);
-    };
-  }
-  return part;
 }
 
 }  // namespace
@@ -152,8 +127,7 @@ void WanModel::add_components(const Found& found) {
     for (const auto& module : side_modules_) add(module->components_beside(names_.of(dit), i));
   }
   for (const auto& module : side_modules_) add(module->components(names_.of("dit")));
-  const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
-  add(text_part(found.text_encoder, text_config, use, files_, options_));
+  add(umt5_part(found.text_encoder, text_config, files_, options_));
   add_image_encoder(found);
   add(autoencoder_, kPatch);
 }
@@ -233,20 +207,6 @@ void WanModel::fill_names(const Found& found) {
   if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
   if (given_frames(false).has_column) names_.extra_inputs.push_back(kStartFrame);
   if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
-}
-
-// States of padding are zeros that are attended to.
-void WanModel::write_text(pipeline::Scope& scope, const std::string& text, const std::string& name) {
-  scope.uses(kText);
-  const auto limit = token_limit(components_, kText);
-  auto encoded = components_.tokenizer(kText).encode_padded(tokenizers::tidy_text(text), limit);
-  bool is_named = components_.source(kText).entry->is_sizes;  // of which no text is known; it may be as long as any
-  if (!is_named) encoded.ids.resize(static_cast<size_t>(encoded.num_tokens));
-  auto states = loaded<text::T5Encoder>(kText).forward(as_batch(encoded.ids, options_.device));
-  CountedRows text_rows{states, at::ones({1, states.size(1)}, states.options().dtype(at::kFloat))};
-  if (states.size(1) < limit) text_rows = with_padding_row(text_rows, limit);
-  scope.write(name + "_embedding", text_rows.rows_BTE);
-  scope.write(name + "_counts", text_rows.counts_BT);
 }
 
 void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
@@ -348,8 +308,8 @@ UnitGroups WanModel::units_of(const Expert& expert) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_references = {};  // which reads the clip itself
-  groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kText}, [this](Scope& s) {
-                             write_text(s, s.text("prompt"), "text");
+  groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kUmt5}, [this](Scope& s) {
+                             encode_by_umt5(s, components_, options_.device, s.text("prompt"));
                            }}};
   const auto dit = expert.component;
   groups.denoise = {
@@ -358,12 +318,13 @@ UnitGroups WanModel::units_of(const Expert& expert) {
          s.write("prediction", predicted(s, dit));
        }}};
   const auto& vae = autoencoder_.recipe.name;
-  const ModelParts parts{{dit, vae, encoding_by(autoencoder_, components_, options_.device), autoencoder_.downsampling},
-                         kImageEncoder,
-                         seeing(),
-                         kText,
-                         [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); },
-                         [this, dit](Scope& s, bool is_silent) { return predicted(s, dit, is_silent); }};
+  const ModelParts parts{
+      {dit, vae, encoding_by(autoencoder_, components_, options_.device), autoencoder_.downsampling},
+      kImageEncoder,
+      seeing(),
+      kUmt5,
+      [this](Scope& s, const std::string& text, const std::string& name) { encode_by_umt5(s, components_, options_.device, text, name); },
+      [this, dit](Scope& s, bool is_silent) { return predicted(s, dit, is_silent); }};
   add_frame_units(groups, parts);
   for (const auto& module : side_modules_) module->add_units(groups, parts);
   if (const auto num = latent_space_.streams[0].num_before; num > 0)

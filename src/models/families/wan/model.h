@@ -19,7 +19,6 @@ class WanModel : public AssembledModel {
   void add_transformer(const std::string& name, const Source& source);
   void add_image_encoder(const Found& found);
   void fill_names(const Found& found);
-  void write_text(pipeline::Scope& scope, const std::string& text, const std::string& name);
   void modulate(pipeline::Scope& scope, const std::string& dit);
   at::Tensor predicted(pipeline::Scope& scope, const std::string& dit, bool is_silent = false);
   at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW);

@@ -4,15 +4,13 @@
 #include "models/families/wan/transformer.h"
 #include "models/families/wan/vace.h"
 #include "models/parts/clip_vision.h"
+#include "models/parts/umt5.h"
 #include "models/parts/wav2vec2.h"
-#include "models/text/t5.h"
 #include "models/vae/causal_autoencoder.h"
 
 namespace burnish::models::wan {
 
 namespace {
-
-text::T5Config published_text_config() { return {.vocab_size = 256384, .bias_by_layer = true}; }
 
 /// The autoencoder of Wan 2.1.
 vae::CausalConfig published_vae_config() { return {.in_time = true, .halves_frames = {false, true, true}}; }
@@ -33,7 +31,7 @@ constexpr UsualDrawing kDrawn{.side = 512, .num_inference_steps = 50, .cfg_scale
 constexpr UsualDrawing kDrawnLarge{.side = 960, .num_inference_steps = 50, .cfg_scale = 5};
 
 std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config, const vae::CausalConfig& vae = published_vae_config()) {
-  std::vector<ModelEntry> entries{sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, published_text_config()),
+  std::vector<ModelEntry> entries{sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, umt5_xxl()),
                                   sizes_of<vae::CausalAutoencoder>(name, vae)};
   if (config.image_width > 0) entries.push_back(sizes_of<ClipVision, ClipVisionConfig>(name, {}));
   return entries;

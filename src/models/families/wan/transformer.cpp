@@ -12,6 +12,7 @@
 
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "models/blocks/padding_row.h"
+#include "models/blocks/patch_tokens.h"
 #include "models/blocks/waves.h"
 #include "models/families/wan/camera.h"
 #include "models/families/wan/talk.h"
@@ -23,12 +24,6 @@ namespace burnish::models::wan {
 namespace {
 
 constexpr double kImageEps = 1e-5;
-
-/// [B, F · rows · columns, 4 · C] -> [B, C, F, H, W]; a token's numbers are by row, column and channel.
-at::Tensor from_tokens(const at::Tensor& x, int64_t frames, int64_t rows, int64_t columns) {
-  auto patches = x.reshape({x.size(0), frames, rows, columns, kPatch, kPatch, -1}).permute({0, 6, 1, 2, 4, 3, 5});
-  return patches.reshape({x.size(0), -1, frames, rows * kPatch, columns * kPatch});
-}
 
 /// Runs linear, tanh-GELU, linear: linear_1 and linear_2.
 class TextEmbedder : public nn::Module {
@@ -277,7 +272,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto all = predicted(inputs.front(), 0, noisy_run);
   if (has_given) all = at::cat({predicted(inputs.back(), 1, 0), all}, 1);
   const auto of_frame = rows * columns, num_frames = frames - num_before;
-  return from_tokens(all.narrow(1, num_before * of_frame, num_frames * of_frame), num_frames, rows, columns);
+  return clip_of_channels_last_tokens(all.narrow(1, num_before * of_frame, num_frames * of_frame), num_frames, rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {
