@@ -34,7 +34,7 @@ done
 # The demo's wheel puts what burnish is tried with where its programs look, and takes nothing else away with it.
 "$work/venv/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish_demo-*.whl
 demo=$(echo "$work"/venv/lib/python3*/site-packages/burnish/bin/assets)
-env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish" train "$demo/demo.toml" --dataset_base_path "$demo/demo-pictures" --max_steps 2 --num_threads 1 --output_path "$work/demo"
+env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish" train "$demo/demo.toml" --dataset_base_path "$demo/demo-pictures" --max_steps 2 --lr_warmup_steps 0 --num_threads 1 --output_path "$work/demo"
 "$work/venv/bin/pip" uninstall --quiet --yes burnish-demo
 [[ ! -e $demo ]] || { echo "the demo's wheel leaves files behind" >&2; exit 1; }
 env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish" --version
