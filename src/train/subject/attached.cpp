@@ -273,7 +273,8 @@ void Attached::add_whole(const std::string& component, const std::map<std::strin
                            }});
   }
   const auto* entry = model_->components().source(component).entry;
-  if (entry == nullptr || !entry->tensors || entry->component.empty()) return;
+  const bool is_all = sizes.size() == model_->components().module(component).parameters().size();
+  if (!is_all || entry == nullptr || !entry->tensors || entry->component.empty()) return;
   const auto unread = std::make_shared<io::TensorSource>(models::unread_tensors(*entry, model_->components()));
   for (const auto& name : unread->names()) {
     const auto& info = unread->info(name);

@@ -73,8 +73,8 @@ class Attached {
   std::shared_ptr<adapters::Dropout> dropout_;
   /// Gives the value that a trained parameter of this name is saved with.
   using ExactOf = std::function<at::Tensor(const std::string& parameter, c10::ScalarType dtype)>;
-  /// Adds a component that trains whole, whose parameters have these sizes, to a file that can stand in the place of its own in a folder:
-  /// under that file's names, and with what it holds beside (a vision tower, a head).
+  /// Adds parameters of a component that train whole, which have these sizes, to a file, under the names of the component's own file in a
+  /// folder. Where all train it can stand in that file's place, and has what that holds beside (a vision tower, a head).
   void add_whole(const std::string& component, const std::map<std::string, std::vector<int64_t>>& sizes, c10::ScalarType dtype,
                  const ExactOf& exact_of, TrainedFile& file) const;
   void add_words(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const;
