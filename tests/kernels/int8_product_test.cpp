@@ -23,8 +23,16 @@ TEST(Int8SumsCpu, AreThoseOfWholeNumbersInAnyShape) {
   if (!has_int8_sums_cpu()) GTEST_SKIP() << "this processor has neither AVX2 nor dot products, or is not to use them";
   at::manual_seed(1);
   // Sides that are no multiple of a panel's, and sums that go over several stretches of what is packed at once.
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {1, 1, 1}, {4, 16, 2}, {5, 17, 3}, {8, 16, 16}, {9, 15, 511}, {300, 47, 513}, {17, 33, 1025}, {12, 32, 2051}, {63, 100, 1536}, {7, 300, 31}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                   {4, 16, 2},
+                                                                   {5, 17, 3},
+                                                                   {8, 16, 16},
+                                                                   {9, 15, 511},
+                                                                   {300, 47, 513},
+                                                                   {17, 33, 1025},
+                                                                   {12, 32, 2051},
+                                                                   {63, 100, 1536},
+                                                                   {7, 300, 31}}) {
     const auto a = int8_codes(m, k), b = int8_codes(k, n);
     const auto expected = at::matmul(a.to(at::kLong), b.to(at::kLong));
     const auto apart = at::zeros({m, k + 5}, at::kChar).narrow(1, 2, k).copy_(a);
