@@ -36,6 +36,8 @@ class Sequence : public Together {
   }
 
   void expect_close_gradients(const std::string& run, const std::string& other) const {
+    // FIBO 2's few tokens come of gradients a thousandth as long as its others, of which more is rounding: 8e-6 with AVX2 alone.
+    const double bound = tolerance(model.find("fibo2") == model.npos ? 5e-6 : 2e-5);
     auto of = [&](const std::string& name) { return io::TensorSource::open_folder(folder / name / "state", {"state"}); };
     auto state = of(run), expected = of(other);
     ASSERT_EQ(state.names(), expected.names());
@@ -44,7 +46,7 @@ class Sequence : public Together {
       if (name.find("exp_avg") == name.npos || name.find("exp_avg_sq") != name.npos) continue;
       auto wanted = expected.tensor(name).to(at::kDouble);
       auto scale = at::linalg_vector_norm(wanted).item<double>();
-      EXPECT_LE(at::linalg_vector_norm(state.tensor(name).to(at::kDouble) - wanted).item<double>(), tolerance(5e-6) * scale) << name;
+      EXPECT_LE(at::linalg_vector_norm(state.tensor(name).to(at::kDouble) - wanted).item<double>(), bound * scale) << name;
       count += scale > 0 ? 1 : 0;
     }
     EXPECT_GT(count, 0u) << "no gradients were compared";

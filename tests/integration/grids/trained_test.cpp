@@ -214,7 +214,7 @@ TEST(TrainedEncoders, RatesAreOfTheirComponent) {
   auto moved = [&](const std::string& rates, const std::string& run) {
     expect_ok("train " + golden_model() + golden_data() + "--trainable_models text_encoder,text_encoder_2 --weight_decay 0 --max_steps 1 " +
               "--learning_rate 1e-2 " + rates + "--output_path " + quote(folder / run));
-    auto clip = io::SafetensorsFile::open(folder / run / "step-1.text_encoder.safetensors")->tensor("text_model.final_layer_norm.bias");
+    auto clip = io::SafetensorsFile::open(folder / run / "step-1.text_encoder.safetensors")->tensor("final_layer_norm.bias");
     auto t5 = io::SafetensorsFile::open(folder / run / "step-1.text_encoder_2.safetensors")->tensor("encoder.final_layer_norm.weight");
     auto from = [&](const char* component, const char* name) {
       return io::SafetensorsFile::open(kGolden / "model" / component / "model.safetensors")->tensor(name);

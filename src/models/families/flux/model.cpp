@@ -97,17 +97,23 @@ void FluxModel::add_transformer(const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
   recipe.parts = {kModulation, kBody};
   recipe.settings = [this](const std::string& part) { return denoiser_settings(part); };
-  add(recipe,
-      {.layers = {"", "transformer.", "lora_transformer_"},
-       .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,"
-                       "ff_context.net.0.proj,ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
-       .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
-                          R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
-       .foreign_layers = foreign_layers(config_),
-       .swapped_halves = swapped_layers(),
-       .written = written_layers(config_),
-       .single_file = {"model.diffusion_model.", bfl_keys()},
-       .aliases = target_names});
+  // GCC 12 destroys members of an aggregate twice where one behind them throws, so each is assigned.
+  ComponentNames names;
+  names.layers = {"", "transformer.", "lora_transformer_"};
+  names.lora_targets =
+      "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,"
+      "ff_context.net.0.proj,ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear";
+  for (const char* pattern :
+       {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
+        R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"})
+    names.high_precision.emplace_back(pattern);
+  names.foreign_layers = foreign_layers(config_);
+  names.swapped_halves = swapped_layers();
+  names.written = written_layers(config_);
+  names.single_file.prefix = "model.diffusion_model.";
+  names.single_file.keys = bfl_keys();
+  names.aliases = target_names;
+  add(recipe, names);
 }
 
 // diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'
