@@ -175,7 +175,7 @@ TEST_F(LongCatVideoRun, DiffSynthStudiosExampleCommandsRun) {
                   "cross_attn.kv_linear,cross_attn.proj,ffn.w1,ffn.w2,ffn.w3\" --lora_rank 32"),
               HasSubstr("lora of rank 32, scale 1 on 25 layers"));
   run("full", "--trainable_models \"dit\"");
-  EXPECT_TRUE(io::TensorSource::open({(at("full") / "step-4.safetensors").string()}).contains("blocks.0.attn.to_q.weight"));
+  EXPECT_TRUE(io::TensorSource::open({(at("full") / "step-4.safetensors").string()}).contains("blocks.0.attn.qkv.weight"));
 }
 
 TEST_F(LongCatVideoRun, CaptionsOfUnequalLengthAreABatch) {
