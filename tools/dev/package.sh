@@ -11,9 +11,9 @@ torches_of() { if [[ $1 == aarch64 ]]; then echo "$HOUSE_TORCH"; else buildable_
 # The programs a package for ARCHITECTURE holds, stripped, into FOLDER/torch-VERSION. Where there is a compiler for CUDA they are linked to its half
 # of libtorch, and stubs of that lie beside them, for a torch without it (docs/decisions/0096).
 install_programs() {
-  local folder=$1 architecture=$2 preset=release tools="" version built torch there file
-  if packs_cuda; then preset=cuda; fi
-  if [[ $architecture == aarch64 ]]; then preset=arm64$(if packs_cuda; then echo -cuda; fi) tools=aarch64-linux-gnu-; fi
+  local folder=$1 architecture=$2 preset tools="" version built torch there file
+  preset=$(packed_preset "$architecture")
+  if [[ $architecture == aarch64 ]]; then tools=aarch64-linux-gnu-; fi
   for version in $(torches_of "$architecture"); do
     built=$(ASKED_VERSION=$version folder_of "$preset") there=$folder/torch-$version torch=$TORCH
     if [[ $version != "$HOUSE_TORCH" ]]; then torch=$DEPS/torch-$version/torch; fi
@@ -34,6 +34,13 @@ install_programs() {
 install_demo() {
   mkdir -p "$1"
   cp -r assets/tiny-flux assets/demo-pictures assets/demo.toml assets/demo.json "$1/"
+}
+
+# packed_preset ARCHITECTURE: the preset whose programs its packages hold.
+packed_preset() {
+  if [[ $1 == aarch64 ]]; then
+    if packs_cuda; then echo arm64-cuda; else echo arm64; fi
+  elif packs_cuda; then echo cuda; else echo release; fi
 }
 
 packs_cuda() { [[ ${ASKED_DEVICE:-} != cpu ]] && have nvcc; }
@@ -103,7 +110,7 @@ package_debian() {
 package_arm64() {
   verb_build release
   (
-    verb_build "arm64$(if packs_cuda; then echo -cuda; fi)"
+    verb_build "$(packed_preset aarch64)"
     need_arm64
     package_wheel "$(version_of_project)" aarch64 "$DEPS/arm64/root/usr/lib/aarch64-linux-gnu:$DEPS/arm64/root/lib/aarch64-linux-gnu"
     need_emulator
@@ -124,7 +131,7 @@ verb_package() {
     if [[ $torch == "$HOUSE_TORCH" ]]; then continue; fi
     (
       ASKED_VERSION=$torch
-      verb_build "$(if packs_cuda; then echo cuda; else echo release; fi)"
+      verb_build "$(packed_preset x86_64)"
     )
   done
   version=$(version_of_project)
