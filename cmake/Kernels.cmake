@@ -12,7 +12,7 @@ function(burnish_kernels)
   set(compiler ${CMAKE_SOURCE_DIR}/tools/compile_kernels.py)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/*/triton.py)
   add_custom_command(OUTPUT ${folder}/kernels.cpp ${folder}/kernels.bin
-    COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${BURNISH_TRITON} ${BURNISH_PYTHON} ${compiler} ${folder}
+    COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${BURNISH_TRITON} ${BURNISH_PYTHON} ${compiler} ${folder} --gpus ${BURNISH_GPUS}
     DEPENDS ${compiler} ${kernels} COMMENT "Compiling kernels for GPUs" VERBATIM)
   target_sources(room_kernels PRIVATE ${folder}/kernels.cpp)
   set_source_files_properties(${folder}/kernels.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON OBJECT_DEPENDS ${folder}/kernels.bin)

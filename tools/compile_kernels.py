@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compiles the kernels of src/kernels/*/triton.py ahead of time, for GPUs of each compute capability below; no GPU is needed.
 
-usage: compile_kernels.py FOLDER [--only OPERATOR]
+usage: compile_kernels.py FOLDER [--only OPERATOR] [--gpus CAPABILITY...]
 
 Leaves in FOLDER kernels.bin, all binaries one after the other, and kernels.cpp, which holds them and lists them as
 burnish::kernels::binaries(). Triton keeps what it has compiled in its own cache (TRITON_CACHE_DIR, or ~/.triton/cache), which all build
-folders and checkouts share: all 1,106 kernels take 18 minutes of a core. What triton.py's builds() yield: dtype, function, the types of its
+folders and checkouts share: all 1,106 kernels take 18 minutes of a core, those for --gpus 9.0 five. What triton.py's builds() yield: dtype, function, the types of its
 arguments in Triton's words (*bf16:16 a pointer to bf16 at a multiple of 16 bytes, i32:16 a multiple of 16; a number is the constant that the
 argument is), warps, and where Triton's own number does not do, the stages in which loads run ahead of a loop.
 """
@@ -19,6 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAPABILITIES = (80, 86, 89, 90, 100, 120, 121)
+PLANNED = 80  # of the GPU that a run is planned for where there is none (src/kernels/cuda_launch.cpp)
 ALIGNMENT = 64  # of a binary in kernels.bin
 PTX_BITS = {"pointer": 64, "i32": 32, "u32": 32, "fp32": 32}
 
@@ -55,6 +56,16 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def capabilities_for(gpus):
+    """The capabilities whose kernels GPUs of these ("8.7", "9.0") run, as src/kernels/binary.cpp chooses, and the one of plans; of none: all."""
+    if not gpus:
+        return CAPABILITIES
+    chosen = {PLANNED}
+    for asked in (int(gpu.replace(".", "")) for gpu in gpus):
+        chosen.update(sorted(c for c in CAPABILITIES if c == asked or (c < 90 and c // 10 == asked // 10 and c < asked))[-1:])
+    return tuple(sorted(chosen))
 
 
 def split(signature):
@@ -134,11 +145,12 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder", type=pathlib.Path)
     p.add_argument("--only", metavar="OPERATOR")
+    p.add_argument("--gpus", nargs="*", metavar="CAPABILITY", help="such GPUs alone, 8.9 for example")
     args = p.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
     paths = sorted(ROOT.glob(f"src/kernels/{args.only or '*'}/triton.py"))
-    jobs = [(path, i, capability) for path in paths for i in range(len(list(load(path).builds()))) for capability in CAPABILITIES]
+    jobs = [(path, i, capability) for path in paths for i in range(len(list(load(path).builds()))) for capability in capabilities_for(args.gpus)]
     with multiprocessing.Pool(len(os.sched_getaffinity(0))) as pool:
         compiled = pool.map(compile_one, jobs, chunksize=1)
     rows, images = [], bytearray()

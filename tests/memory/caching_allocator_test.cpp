@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+namespace burnish::caching_allocator_test {
 using namespace burnish::memory;
 
 namespace {
@@ -119,3 +120,5 @@ TEST(CachingAllocator, RecordingsKeepSegmentsOfTheirOwn) {
   blocks[1].is_recorded = blocks[3].is_recorded = false;
   EXPECT_EQ(most_reserved(blocks, 0, 8), 30 * kMiB);
 }
+
+}  // namespace burnish::caching_allocator_test

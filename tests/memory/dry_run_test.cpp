@@ -9,7 +9,7 @@
 #include "kernels/unpack/unpack.h"
 #include "nn/recomputed_values.h"
 
-using namespace burnish;
+namespace burnish::dry_run_test {
 
 TEST(DryRun, WritesDownWhatIsTakenWhereAndWhenItIsFreed) {
   memory::DryRun dry(c10::Device(c10::kCPU));
@@ -95,3 +95,5 @@ TEST(DryRun, TracesBlocksAndTheValuesInThem) {
   EXPECT_EQ(dry.allocations()[value.first].num_bytes, 4 * 8 * 4);
   EXPECT_GT(dry.allocations()[value.first].freed, dry.now()) << "it is kept while it is traced";
 }
+
+}  // namespace burnish::dry_run_test

@@ -9,6 +9,7 @@
 #include "memory/failure.h"
 #include "tests/made_up_system.h"
 
+namespace burnish::host_test {
 using namespace burnish::memory;
 
 TEST(HostMemory, IsWhatTheSystemSays) {
@@ -67,3 +68,5 @@ TEST(OutOfMemory, IsToldFromOtherFailures) {
   EXPECT_TRUE(is_out_of_memory(std::bad_alloc()));
   EXPECT_FALSE(is_out_of_memory(std::runtime_error("can't allocate memory")));
 }
+
+}  // namespace burnish::host_test

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+namespace burnish::knapsack_test {
 using namespace burnish::memory;
 
 namespace {
@@ -96,3 +97,5 @@ TEST(Knapsack, ChoosesNothingWhereNothingHasToGo) {
     EXPECT_FALSE((*chosen)[0].values[0]);
   }
 }
+
+}  // namespace burnish::knapsack_test

@@ -13,7 +13,7 @@
 #include "io/safetensors.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::mapped_reader_test {
 
 namespace {
 
@@ -88,3 +88,5 @@ TEST(MappedReader, ReadsThroughTheCacheWhatTheSystemHasThere) {
   EXPECT_TRUE(at::equal(read(reader, file.mapped->tensor("second")).sum(), before));
   EXPECT_EQ(file.num_cached(), num_cached);
 }
+
+}  // namespace burnish::mapped_reader_test

@@ -11,7 +11,7 @@
 #include "nn/linear.h"
 #include "tests/allocations.h"
 
-using namespace burnish;
+namespace burnish::meta_ops_test {
 using kernels::Window;
 
 namespace {
@@ -148,3 +148,5 @@ TEST(PlannedTransforms, OfASoundHaveTheSizesOfRealOnes) {
   EXPECT_EQ(planned.sizes(), taken.sizes());
   EXPECT_EQ(planned.dtype(), taken.dtype());
 }
+
+}  // namespace burnish::meta_ops_test

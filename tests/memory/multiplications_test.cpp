@@ -7,7 +7,7 @@
 
 #include "kernels/attention/attention.h"
 
-using namespace burnish;
+namespace burnish::multiplications_test {
 
 TEST(Multiplications, OfAttentionAreTwoProductsForwardAndFiveBackward) {
   constexpr int64_t kHeads = 2, kQueries = 48, kKeys = 80, kWidth = 32;
@@ -22,3 +22,5 @@ TEST(Multiplications, OfAttentionAreTwoProductsForwardAndFiveBackward) {
     EXPECT_EQ(counter.so_far(), 7 * product) << dtype;
   }
 }
+
+}  // namespace burnish::multiplications_test

@@ -15,7 +15,7 @@
 #include "tests/allocations.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::paging_test {
 
 namespace {
 
@@ -428,3 +428,5 @@ TEST(Paging, BringsAWeightToWhoeverReadsIt) {
     EXPECT_TRUE(at::equal(rows, other.blocks[i]->linear.weight.narrow(0, 1, 2))) << i;
   }
 }
+
+}  // namespace burnish::paging_test

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+namespace burnish::profile_test {
 using namespace burnish::memory;
 
 TEST(Profile, FindsThePeakWhatItIsMadeOfAndWhereItLies) {
@@ -32,3 +33,5 @@ TEST(Profile, OfAStretchInWhichNothingHappensIsWhatIsLive) {
   EXPECT_EQ(found.peak[Kind::weights], 100);
   for (const auto& part : found.parts) EXPECT_EQ(part.most.total(), 100);
 }
+
+}  // namespace burnish::profile_test

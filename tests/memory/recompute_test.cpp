@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-using namespace burnish;
+namespace burnish::recompute_test {
 
 namespace {
 
@@ -48,3 +48,5 @@ TEST(Recompute, GivesTheSameBitsAndRunsBlocksByTheInnerRunner) {
   block.run({at::ones({3, 4}), at::ones({3, 4})});
   EXPECT_EQ(inner->num_runs, 5);
 }
+
+}  // namespace burnish::recompute_test

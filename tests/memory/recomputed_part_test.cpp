@@ -8,7 +8,7 @@
 #include "nn/recomputed_values.h"
 #include "tests/allocations.h"
 
-using namespace burnish;
+namespace burnish::recomputed_part_test {
 
 namespace {
 
@@ -99,3 +99,5 @@ TEST(RecomputedPart, SumsGradientsOfSharedInputsInOneOrder) {
   const auto kept = gradient({.whole = false, .values = std::set<size_t>{}});
   for (bool whole : {false, true}) EXPECT_TRUE(at::equal(kept, gradient({.whole = whole}))) << whole;
 }
+
+}  // namespace burnish::recomputed_part_test

@@ -14,7 +14,7 @@
 #include "nn/recomputed_values.h"
 #include "nn/unlike.h"
 
-using namespace burnish;
+namespace burnish::repeats_test {
 
 namespace {
 
@@ -101,3 +101,5 @@ TEST(Repeats, RefuseABlockThatTrainsAndRunsTwice) {
   EXPECT_THROW(block.run(x), memory::NotRepeatable);
   EXPECT_FALSE(dry.is_exact());
 }
+
+}  // namespace burnish::repeats_test

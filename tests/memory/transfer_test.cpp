@@ -5,7 +5,7 @@
 
 #include "tests/device.h"
 
-using namespace burnish;
+namespace burnish::transfer_test {
 
 TEST(Transfer, WhatGoesToTheDeviceAndBackIsWhatItWas) {
   at::manual_seed(3);
@@ -29,3 +29,5 @@ TEST(Transfer, NumbersAreThoseOfTheTimeTheyWereAskedFor) {
   number.fill_(2);
   EXPECT_THAT(one.read(), testing::ElementsAre(1));
 }
+
+}  // namespace burnish::transfer_test

@@ -8,7 +8,7 @@
 #include "nn/linear.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::components_test {
 using namespace burnish::models;
 using testing::ElementsAre;
 
@@ -151,3 +151,5 @@ TEST_F(ComponentsTest, WithoutWeightsThereMustBeSomethingToInitialise) {
   for (const auto& [path, weight] : components.module("drawn").parameters())
     EXPECT_TRUE(at::equal(*weight, at::full(weight->sizes(), 2.0)));
 }
+
+}  // namespace burnish::components_test

@@ -10,7 +10,7 @@
 #include "tests/golden.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::grid_test {
 using namespace burnish::models;
 
 namespace {
@@ -89,3 +89,5 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthGrid,
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
+
+}  // namespace burnish::grid_test

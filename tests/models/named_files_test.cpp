@@ -10,7 +10,7 @@
 #include "tests/scratch.h"
 #include "tests/small_families.h"
 
-using namespace burnish;
+namespace burnish::named_files_test {
 using namespace burnish::models;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -139,3 +139,5 @@ TEST_F(TwoFamilies, AFolderOfTheFamilyServesBeside) {
   fs::copy(folder, scratch / "other", fs::copy_options::recursive);
   EXPECT_THAT(refusal({flux, (scratch / "other").string()}), HasSubstr("it is a model of the family flux, and the one that is opened"));
 }
+
+}  // namespace burnish::named_files_test

@@ -7,7 +7,7 @@
 #include "tests/places.h"
 #include "tests/small_families.h"
 
-using namespace burnish;
+namespace burnish::options_test {
 using namespace burnish::models;
 
 namespace {
@@ -123,3 +123,5 @@ TEST(FamilyOptions, RefuseValuesInASentence) {
   EXPECT_THAT(option("prediction_type").choices, testing::ElementsAre("", "epsilon", "v_prediction"));
   EXPECT_EQ(wrong("max_token_length", int64_t{77}), "max_token_length must be 75, 150, 225 or another multiple of 75, not 77");
 }
+
+}  // namespace burnish::options_test

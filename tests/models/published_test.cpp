@@ -6,7 +6,7 @@
 #include "hub/hub.h"
 #include "models/registry.h"
 
-using namespace burnish;
+namespace burnish::published_test {
 
 /// Each is found by its name and by its id, and is of the kind that it says.
 TEST(Published, NamesIdsAndKinds) {
@@ -30,3 +30,5 @@ TEST(Published, NamesIdsAndKinds) {
   EXPECT_EQ(models::find_published("flux"), nullptr);
   EXPECT_EQ(models::find_published("sd15")->drawn.side, 512);
 }
+
+}  // namespace burnish::published_test

@@ -14,7 +14,7 @@
 #include "tests/scratch.h"
 #include "tests/small_families.h"
 
-using namespace burnish;
+namespace burnish::refused_files_test {
 using namespace burnish::models;
 using testing::HasSubstr;
 
@@ -160,3 +160,5 @@ TEST(PackedFiles, OfFp8AreRead) {
   const io::Metadata metadata{{"_quantization_metadata", R"({"layers": {"layer": {"format": "float8_e4m3fn"}}})"}};
   EXPECT_EQ(refusal(files_of({{"layer.weight", at::zeros({4, 4})}}, nullptr, metadata)), "");
 }
+
+}  // namespace burnish::refused_files_test

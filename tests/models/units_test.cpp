@@ -10,7 +10,7 @@
 #include "models/registry.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::units_test {
 using namespace burnish::models;
 namespace fs = std::filesystem;
 
@@ -474,3 +474,5 @@ TEST(UnitsOfFirstBlocks, AreNotInWhatIsLoadedOfTheLast) {
 
 INSTANTIATE_TEST_SUITE_P(Families, UnitsOf, testing::ValuesIn(kTiny),
                          [](const auto& info) { return std::string(info.param.family) + "_" + std::to_string(info.index); });
+
+}  // namespace burnish::units_test

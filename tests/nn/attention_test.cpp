@@ -7,7 +7,7 @@
 
 #include "tests/allocations.h"
 
-using namespace burnish;
+namespace burnish::attention_test {
 
 namespace {
 
@@ -74,3 +74,5 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "t5", .heads = 2, .bias = "of pairs"}, Case{.name = "clip_or_qwen", .heads = 2, .causal = true},
         Case{.name = "autoencoder", .head_dim = 512}, Case{.name = "causal_autoencoder", .head_dim = 384, .channels_last = false}),
     [](const auto& info) { return info.param.name; });
+
+}  // namespace burnish::attention_test

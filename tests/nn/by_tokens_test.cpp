@@ -15,7 +15,7 @@
 #include "nn/recomputed_values.h"
 #include "tests/golden.h"
 
-using namespace burnish;
+namespace burnish::by_tokens_test {
 using namespace burnish::nn;
 
 namespace {
@@ -102,3 +102,5 @@ TEST(ByTokens, GoesInsideOfValuesThatAreMadeAgain) {
   const auto whole = run(0), pieces = run(2);
   for (size_t i = 0; i < 2; ++i) EXPECT_LE(test::relative_error(pieces[i], whole[i]), 1e-6) << i;
 }
+
+}  // namespace burnish::by_tokens_test

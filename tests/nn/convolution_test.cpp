@@ -7,7 +7,7 @@
 #include "nn/linear.h"
 #include "tests/golden.h"
 
-using namespace burnish;
+namespace burnish::convolution_test {
 using kernels::Window;
 using test::on_device;
 using test::relative_error;
@@ -106,3 +106,5 @@ TEST(GroupNorm, OfAnyRankIsThatOfFlatPlaces) {
     EXPECT_LE(relative_error(norm.forward_silu(x), at::silu(expected)), tolerance(1e-6));
   }
 }
+
+}  // namespace burnish::convolution_test

@@ -8,7 +8,7 @@
 
 #include "nn/layers.h"
 
-using namespace burnish;
+namespace burnish::embedding_test {
 
 /// Rows behind the table's are read as its own are, and take the gradient of their ids alone.
 TEST(Embedding, HasRowsBehindItsTable) {
@@ -25,3 +25,5 @@ TEST(Embedding, HasRowsBehindItsTable) {
   EXPECT_TRUE(at::equal(table.added[0].grad(), at::ones({1, 2})));
   EXPECT_TRUE(at::equal(table.added[1].grad(), at::tensor({0., 0., 2., 2.}, at::kFloat).view({2, 2})));
 }
+
+}  // namespace burnish::embedding_test

@@ -12,7 +12,7 @@
 #include "nn/linear.h"
 #include "tests/device.h"
 
-using namespace burnish;
+namespace burnish::frozen_layers_test {
 using kernels::FrozenLayer;
 
 namespace {
@@ -211,3 +211,5 @@ TEST(FrozenLayers, PassOnceOverWhatIsLarge) {
   EXPECT_EQ(over_y, 2 + over_gradient) << "the result read and written";
   at::removeCallback(callback);
 }
+
+}  // namespace burnish::frozen_layers_test

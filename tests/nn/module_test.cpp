@@ -7,7 +7,7 @@
 
 #include "nn/linear.h"
 
-using namespace burnish;
+namespace burnish::module_test {
 
 namespace {
 struct Pair : nn::Module {
@@ -40,3 +40,5 @@ TEST(Linear, DeltaDecidesTheOutput) {
   linear.delta = std::make_shared<Doubler>();
   EXPECT_TRUE(linear.forward(x).allclose(plain * 2));
 }
+
+}  // namespace burnish::module_test

@@ -8,7 +8,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-using namespace burnish;
+namespace burnish::parts_test {
 using testing::ElementsAre;
 
 namespace {
@@ -121,3 +121,5 @@ TEST(Parts, WithoutGradientsTheyAreTheirTensor) {
   EXPECT_TRUE(at::equal(parts.next(), whole.narrow(1, 0, kWidth)));
   EXPECT_TRUE(at::equal(parts.next(), whole.narrow(1, kWidth, 5 * kWidth)));
 }
+
+}  // namespace burnish::parts_test

@@ -8,7 +8,7 @@
 
 #include "tests/allocations.h"
 
-using namespace burnish;
+namespace burnish::recomputed_values_test {
 
 namespace {
 
@@ -100,3 +100,5 @@ TEST(Remade, IsPlainWithoutGradients) {
   at::NoGradGuard no_grad;
   expect_same(a.plain(), b.recomputed());
 }
+
+}  // namespace burnish::recomputed_values_test

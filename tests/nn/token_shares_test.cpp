@@ -10,7 +10,7 @@
 #include "nn/linear.h"
 #include "tests/dist/together.h"
 
-using namespace burnish;
+namespace burnish::token_shares_test {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -158,3 +158,5 @@ TEST(TokenShares, HeadsAreThoseOfAllAttention) {
   nn::Linear none(2, 2, kExact);
   EXPECT_EQ(nn::heads_to_share(none), 0);
 }
+
+}  // namespace burnish::token_shares_test

@@ -15,7 +15,7 @@
 #include "optim/rounding.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::adamw_test {
 using namespace burnish::optim;
 
 namespace {
@@ -285,3 +285,5 @@ TEST(Optimizer, RefusesStatesAndNamesThatDoNotFit) {
     EXPECT_THAT(error.what(), testing::HasSubstr("adamw"));
   }
 }
+
+}  // namespace burnish::adamw_test

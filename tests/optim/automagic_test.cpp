@@ -6,7 +6,7 @@
 #include "optim/optimizer.h"
 #include "tests/golden.h"
 
-using namespace burnish;
+namespace burnish::automagic_test {
 using namespace burnish::optim;
 
 namespace {
@@ -78,3 +78,5 @@ TEST(Automagic, GoesOnFromItsState) {
     EXPECT_TRUE(at::equal(whole->parameters()[i].value, resumed->parameters()[i].value)) << i;
   EXPECT_TRUE(at::equal(whole->learned_rate(), resumed->learned_rate()));
 }
+
+}  // namespace burnish::automagic_test

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/numbers_by_name.h"
 
-using namespace burnish;
+namespace burnish::groups_test {
 using namespace burnish::optim;
 
 namespace {
@@ -73,3 +73,5 @@ TEST(NumbersByName, CommasInBracketsBelongToTheExpression) {
   EXPECT_EQ(numbers.find("b.c"), 8);
   EXPECT_FALSE(numbers.find("ab").has_value());
 }
+
+}  // namespace burnish::groups_test

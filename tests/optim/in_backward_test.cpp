@@ -10,7 +10,7 @@
 #include "tests/device.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::in_backward_test {
 using namespace burnish::optim;
 
 namespace {
@@ -146,3 +146,5 @@ TEST(StepInBackwardOf, AParameterOfTwoBackwardsIsRefused) {
   EXPECT_THAT(test::error_of([&] { torch::autograd::backward({net.loss()}, {}); }, Exit::config),
               testing::HasSubstr("gets its gradient from several blocks"));
 }
+
+}  // namespace burnish::in_backward_test

@@ -6,6 +6,7 @@
 #include "optim/rounding.h"
 #include "tests/device.h"
 
+namespace burnish::on_device_test {
 using namespace burnish::optim;
 using burnish::test::device;
 
@@ -62,3 +63,5 @@ TEST_F(OnDevice, UpdatesAreThoseOfACpu) {
     EXPECT_LE((trained(device()) - trained(at::kCPU)).abs().max().item<double>(), 2e-6 * values_.abs().max().item<double>()) << name;
   }
 }
+
+}  // namespace burnish::on_device_test

@@ -6,7 +6,7 @@
 
 #include "base/random_key.h"
 
-using namespace burnish;
+namespace burnish::optimizer_test {
 using namespace burnish::optim;
 
 namespace {
@@ -136,3 +136,5 @@ TEST(Optimizer, GroupsHaveTheirOwnRateAndDecay) {
   EXPECT_NEAR(a[0].item<double>(), 1 - 0.1 * 0.5 - 0.1, 1e-6);
   EXPECT_NEAR(b[0].item<double>(), 1 - 0.2, 1e-6);
 }
+
+}  // namespace burnish::optimizer_test

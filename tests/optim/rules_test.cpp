@@ -16,7 +16,7 @@
 #include "tests/places.h"
 #include "tests/scalar_reads.h"
 
-using namespace burnish;
+namespace burnish::rules_test {
 using namespace burnish::optim;
 using test::device;
 using test::on_device;
@@ -369,3 +369,5 @@ TEST(OptimizerOptions, RefuseWhatMakesNoSense) {
   EXPECT_NO_THROW(check({.name = "came", .cautious = true}));
   EXPECT_EQ(message("prodigy", "d_coef=2,growth_rate=1.02", {.name = "cosine"}), "no error");
 }
+
+}  // namespace burnish::rules_test

@@ -14,7 +14,7 @@
 #include "tests/device.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::training_test {
 using namespace burnish::optim;
 
 namespace {
@@ -192,3 +192,5 @@ TEST(Ema, FollowsSwapsAndResumes) {
   EXPECT_THROW(resumed.load_state({}), Error);
   EXPECT_EQ(ema.state()[0].second.scalar_type(), at::kFloat);
 }
+
+}  // namespace burnish::training_test

@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+namespace burnish::cut_test {
 using namespace burnish::pipeline;
 
 namespace {
@@ -224,3 +225,5 @@ TEST(Cut, ThereHasToBeAPlan) {
   p.units[1].must_not_run = true;
   EXPECT_THROW(cheapest_cut(p), std::logic_error);
 }
+
+}  // namespace burnish::cut_test

@@ -6,7 +6,7 @@
 
 #include "pipeline/schedule.h"
 
-using namespace burnish;
+namespace burnish::join_test {
 using namespace burnish::pipeline;
 
 namespace {
@@ -117,3 +117,5 @@ TEST(Values, BeginWhereTheAllocatorLetsTensorsBegin) {
   EXPECT_TRUE(at::equal(tensor_of(there.at("x")), file.narrow(0, 2, 60)));
   EXPECT_TRUE(tensor_of(there.at("y")).is_alias_of(file)) << "what lies well is not copied";
 }
+
+}  // namespace burnish::join_test

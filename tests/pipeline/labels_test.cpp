@@ -2,6 +2,7 @@
 
 #include "pipeline/schedule.h"
 
+namespace burnish::labels_test {
 using namespace burnish::pipeline;
 
 namespace {
@@ -64,3 +65,5 @@ TEST(Labels, WhatALiveUnitOverwritesIsNotCarried) {
               unit("last", {"x"}, {"z"})};
   EXPECT_EQ(schedule(units, kInputs, {}).once.kept, std::vector<std::string>{"w"});
 }
+
+}  // namespace burnish::labels_test

@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-using namespace burnish;
+namespace burnish::schedule_test {
 using namespace burnish::pipeline;
 using testing::ElementsAre;
 
@@ -156,3 +156,5 @@ TEST(Schedule, AValueOfASampleIsNotWrittenByAUnit) {
   inputs["hearing"].sample = true;
   EXPECT_NO_THROW(schedule(units, inputs, {}));
 }
+
+}  // namespace burnish::schedule_test

@@ -7,6 +7,7 @@
 #include "pipeline/cut.h"
 #include "pipeline/schedule.h"
 
+namespace burnish::twins_test {
 using namespace burnish::pipeline;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
@@ -108,3 +109,5 @@ TEST(Twins, WritePaddedValuesOfWhatIsPadded) {
   EXPECT_THAT(stage.joined, UnorderedElementsAre("text", "image_text", "other_text"));
   EXPECT_THAT(stage.padded, ElementsAre("other_text", "text")) << "and image_text is of nobody's twin";
 }
+
+}  // namespace burnish::twins_test

@@ -11,6 +11,7 @@
 
 #include "pipeline/schedule.h"
 
+namespace burnish::unit_test {
 using namespace burnish::pipeline;
 
 namespace {
@@ -222,3 +223,5 @@ TEST(CutAhead, AFrozenModelBehindAFrozenModelIsTakenWithItsReader) {
   EXPECT_THAT(names(c.ahead.units), ElementsAre("first", "second"));
   EXPECT_THAT(c.ahead.kept, ElementsAre("b"));
 }
+
+}  // namespace burnish::unit_test

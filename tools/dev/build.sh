@@ -15,13 +15,20 @@ configure() {
   local preset=$1 folder=$2
   shift 2
   local options=(--preset "$preset" -B "$folder" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$ARROW" "$@")
-  if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
+  # What is built for this machine needs kernels for its GPUs alone, a fifth of all of them; what is packed has all.
+  if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON "-DBURNISH_GPUS=${BURNISH_GPUS:-$(gpus_here)}"); fi
+  if [[ $preset == *cuda ]]; then options+=("-DBURNISH_GPUS=${BURNISH_GPUS:-}"); fi
   if [[ $DEVICE == cuda || $preset == *cuda ]]; then need_triton; fi
   if [[ $preset == arm64-cuda ]]; then options+=("-DBURNISH_CUDA_INCLUDE=$(cuda_headers)"); fi
   if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
   if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING
   printf '%s\n' "${options[*]}" >"$folder/.dev-options"
+}
+
+# Compute capabilities of this machine's GPUs, 8.9;9.0 for example; nothing where it has none that says so.
+gpus_here() {
+  if have nvidia-smi; then nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | { grep -x '[0-9]*[.][0-9]' || true; } | sort -u | paste -s -d ';'; fi
 }
 
 # The headers of this machine's CUDA toolkit, which are those of other processors too.

@@ -2,7 +2,7 @@
 #include "tests/integration/families/anima.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::anima_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -38,3 +38,5 @@ TEST(AnimaReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(AnimaReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(AnimaReplayParity, LoraOfTheConditionerToo) { expect_trained("both", kBoth); }
 TEST(AnimaReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::anima_parity_test

@@ -9,7 +9,7 @@
 #include "tests/integration/families/anima.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::anima_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -205,3 +205,5 @@ TEST_F(AnimaRun, AMissingVocabularyIsNamedByItsOption) {
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.output, HasSubstr("no T5 tokenizer beside the model; name its folder with --tokenizer_2_path"));
 }
+
+}  // namespace burnish::anima_train_test

@@ -5,7 +5,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::boogu_edit_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -93,3 +93,5 @@ TEST_F(BooguEdit, MorePicturesThanAreToldApartAreRefused) {
   refused(2, "sample " + boogu_model() + "--prompt cat --height 48 --width 64 " + six + "--output_path " + quoted(at("drawn")),
           {"6 reference pictures, of which Boogu-Image 0.1 sees 5 at most"});
 }
+
+}  // namespace burnish::boogu_edit_test

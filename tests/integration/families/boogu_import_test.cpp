@@ -2,7 +2,7 @@
 #include "tests/integration/families/boogu.h"
 #include "tests/integration/options/import_verb.h"
 
-using namespace burnish;
+namespace burnish::boogu_import_test {
 using namespace burnish::test;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -28,3 +28,5 @@ TEST_F(ImportVerb, SettingsOfBooguImage) {
   import_file("job.yaml", of_ai_toolkit("boogu_image_edit", "control_image_max_pixels: 65536"), "--overwrite");
   EXPECT_THAT(toml(), HasSubstr("reference_pixels = 65536"));
 }
+
+}  // namespace burnish::boogu_import_test

@@ -3,7 +3,7 @@
 #include "tests/integration/families/boogu.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::boogu_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -51,3 +51,5 @@ TEST(BooguEditSampleParity, APictureOfOtherSides) { expect_changed("latents.scal
 
 TEST(BooguEditReplayParity, Lora) { expect_edits_trained("lora", kLora); }
 TEST(BooguEditReplayParity, FullCheckpointed) { expect_edits_trained("full", "--trainable_models dit --use_gradient_checkpointing"); }
+
+}  // namespace burnish::boogu_parity_test

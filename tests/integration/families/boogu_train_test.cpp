@@ -9,7 +9,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/refused.h"
 
-using namespace burnish;
+namespace burnish::boogu_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -141,3 +141,5 @@ TEST_F(BooguRun, TheTextEncoderTrainsBesideTheTransformer) {
   for (const char* start : {"transformer.", "mllm."})
     EXPECT_TRUE(std::ranges::any_of(adapter.names(), [&](const std::string& name) { return name.starts_with(start); })) << start;
 }
+
+}  // namespace burnish::boogu_train_test

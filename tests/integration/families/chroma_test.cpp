@@ -7,7 +7,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::chroma_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -91,3 +91,5 @@ TEST_F(ChromaRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents("--model " + quoted(at("back")) + " --dtype fp32 ", ""), latents(chroma_model(), "")));
 }
+
+}  // namespace burnish::chroma_test

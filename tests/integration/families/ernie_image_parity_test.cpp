@@ -3,7 +3,7 @@
 #include "tests/integration/families/ernie_image.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::ernie_image_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -33,3 +33,5 @@ TEST(ErnieImageSampleParity, WithLora) { expect_latents("latents.lora", "--lora 
 TEST(ErnieImageReplayParity, Lora) { expect_steps("lora", kLora); }
 TEST(ErnieImageReplayParity, LoraCheckpointed) { expect_steps("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(ErnieImageReplayParity, Full) { expect_steps("full", "--trainable_models dit"); }
+
+}  // namespace burnish::ernie_image_parity_test

@@ -6,7 +6,7 @@
 #include "tests/integration/families/ernie_image.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ernie_image_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -129,3 +129,5 @@ TEST_F(ErnieImageRun, TheWholeTextEncoderIsWrittenUnderTransformersNames) {
     EXPECT_EQ(at::equal(written.tensor(name).to(at::kFloat), source.tensor(name).to(at::kFloat)), !is_read) << name;
   }
 }
+
+}  // namespace burnish::ernie_image_train_test

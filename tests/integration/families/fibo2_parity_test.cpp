@@ -3,7 +3,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::fibo2_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -59,3 +59,5 @@ TEST(Fibo2ReplayParity, ReferencePictures) {
   const auto data = "--dataset_metadata_path '" + (folder / "data.jsonl").string() + "' ";
   expect_trained("references", kLora + "--extra_inputs edit_image ", data);
 }
+
+}  // namespace burnish::fibo2_parity_test

@@ -6,7 +6,7 @@
 #include "tests/integration/families/fibo2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::fibo2_train_test {
 using namespace burnish::test;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -186,3 +186,5 @@ TEST_F(Fibo2Run, ATextEncoderThatIsTooShallowIsRefused) {
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.output, HasSubstr("it is not the one of FIBO 2"));
 }
+
+}  // namespace burnish::fibo2_train_test

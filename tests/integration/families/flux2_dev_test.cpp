@@ -10,7 +10,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::flux2_dev_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -171,3 +171,5 @@ TEST_F(Flux2DevRun, KleinsTextEncoderIsRefused) {
   refused(3, "train " + parts + golden_data() + "--lora_rank 2 --output_path " + quoted(out()),
           {"the transformer takes texts of width 24 and the text encoder makes 48"});
 }
+
+}  // namespace burnish::flux2_dev_test

@@ -2,7 +2,7 @@
 #include "tests/integration/families/flux2.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::flux2_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -44,3 +44,5 @@ TEST(Flux2ReplayParity, ReferencePictures) {
   expect_steps("references", how);
   expect_diffsynth_losses(kFlux2, "flux2.references", flux2_model() + how);
 }
+
+}  // namespace burnish::flux2_parity_test

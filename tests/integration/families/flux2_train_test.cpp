@@ -6,7 +6,7 @@
 #include "tests/integration/families/flux2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::flux2_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -146,3 +146,5 @@ TEST_F(Flux2Run, AnotherModelsPartsAreRefused) {
   refused(3, with("transformer", "zimage_pipeline/model/transformer"),
           {"the transformer takes 16 latent channels and the autoencoder makes 8"});
 }
+
+}  // namespace burnish::flux2_train_test

@@ -2,7 +2,7 @@
 #include "tests/integration/families/flux3.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::flux3_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -65,3 +65,5 @@ TEST(Flux3ReplayParity, ReferencePictures) {
   write_rows_with_references(folder / "data.jsonl", kReferencePictures);
   expect_trained("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
 }
+
+}  // namespace burnish::flux3_parity_test

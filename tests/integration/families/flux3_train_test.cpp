@@ -8,7 +8,7 @@
 #include "tests/integration/families/flux3.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::flux3_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -273,3 +273,5 @@ TEST_F(Flux3Run, AnotherModelsPartsAreRefused) {
   refused(3, with("text_encoder", "krea2_pipeline/model/text_encoder"),
           {"the text encoder has 4 layers, and the states behind 32 of them are read"});
 }
+
+}  // namespace burnish::flux3_train_test

@@ -5,7 +5,7 @@
 #include "tests/integration/families/flux_extras.h"
 #include "tests/integration/refused.h"
 
-using namespace burnish;
+namespace burnish::flux_commands_test {
 using namespace burnish::test;
 
 namespace {
@@ -212,3 +212,5 @@ TEST_F(FluxCommands, OfDiffSynthStudiosExamplesRun) {
   }
   EXPECT_EQ(number, 30) << "of the 33";
 }
+
+}  // namespace burnish::flux_commands_test

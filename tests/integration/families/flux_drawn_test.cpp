@@ -7,7 +7,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::flux_drawn_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -123,3 +123,5 @@ TEST_F(FluxDrawn, WhatCannotBeReadIsRefused) {
               quoted(write("bad.txt", "a --controlnet_image\n")),
           {"bad.txt line 1", "--controlnet_image must have a value"});
 }
+
+}  // namespace burnish::flux_drawn_test

@@ -9,7 +9,7 @@
 #include "tests/integration/runs.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::flux_extras_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -216,3 +216,5 @@ TEST_F(FluxExtras, ThatCannotBeReadAreRefused) {
                      more_model("lora_encoder.safetensors") + "--extra_inputs lora_encoder_inputs"),
           {"redux.safetensors has no LoRA on lora_unet_double_blocks_0_img_attn_qkv"});
 }
+
+}  // namespace burnish::flux_extras_test

@@ -2,7 +2,7 @@
 #include "tests/integration/families/ideogram4.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::ideogram4_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -42,3 +42,5 @@ TEST(Ideogram4SampleParity, ACaptionThatIsJsonInAFile) {
 TEST(Ideogram4ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(Ideogram4ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(Ideogram4ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::ideogram4_parity_test

@@ -8,7 +8,7 @@
 #include "tests/integration/families/ideogram4.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ideogram4_train_test {
 using namespace burnish::test;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -258,3 +258,5 @@ TEST_F(Ideogram4Run, WhatGuidanceLeadsAwayFromTrainsInARunOfItsOwn) {
   EXPECT_EQ(comfy.exit_code, 2) << "names that dit has there";
   EXPECT_THAT(comfy.output, HasSubstr("the format comfyui has no names for the layers of the unconditional_transformer"));
 }
+
+}  // namespace burnish::ideogram4_train_test

@@ -4,7 +4,7 @@
 #include "tests/integration/refused.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::infinite_you_test {
 using namespace burnish::test;
 
 namespace {
@@ -61,3 +61,5 @@ TEST_F(InfiniteYou, TakesFacesThatWereReadBefore) {
   io::save_safetensors(at("short.safetensors"), {{"face", at::ones({100})}});
   refused(3, with(at("short.safetensors").string()), {"holds 100 numbers of a face, and 512 were expected"});
 }
+
+}  // namespace burnish::infinite_you_test

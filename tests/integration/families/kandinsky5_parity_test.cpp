@@ -3,7 +3,7 @@
 #include "tests/integration/families/kandinsky5.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::kandinsky5_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -32,3 +32,5 @@ TEST(Kandinsky5SampleParity, WithLora) { expect_drawn("latents.lora", "--lora " 
 TEST(Kandinsky5ReplayParity, Lora) { expect_trained("lora", "--lora_checkpoint " + kAdapter); }
 TEST(Kandinsky5ReplayParity, LoraCheckpointed) { expect_trained("lora", "--lora_checkpoint " + kAdapter + "--use_gradient_checkpointing"); }
 TEST(Kandinsky5ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::kandinsky5_parity_test

@@ -9,7 +9,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/refused.h"
 
-using namespace burnish;
+namespace burnish::kandinsky5_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -125,3 +125,5 @@ TEST_F(Kandinsky5Run, BothTextEncodersTrainBesideTheTransformer) {
   };
   for (const char* start : {"transformer.", "text_encoder.", "text_encoder_2."}) EXPECT_TRUE(has(start)) << start;
 }
+
+}  // namespace burnish::kandinsky5_train_test

@@ -7,7 +7,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::krea2_edit_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -138,3 +138,5 @@ TEST_F(Krea2Edit, WhatCannotBeIsRefused) {
   refused(2, train_with(golden_model() + golden_data(), "--reference_form overlaid --extra_inputs kontext_images"),
           {"is not supported for this model", "leave it out"});
 }
+
+}  // namespace burnish::krea2_edit_test

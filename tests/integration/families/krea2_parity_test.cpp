@@ -2,7 +2,7 @@
 #include "tests/integration/families/krea2.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::krea2_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -36,3 +36,5 @@ TEST(Krea2SampleParity, WithLora) { expect_drawn("latents.lora", "--lora " + kLo
 TEST(Krea2ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(Krea2ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(Krea2ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::krea2_parity_test

@@ -7,7 +7,7 @@
 #include "tests/integration/families/krea2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::krea2_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -152,3 +152,5 @@ TEST_F(Krea2Run, FilesOfAnotherFamilyAreToldApart) {
   auto text = run_ok("inspect " + quoted(kKrea2 / "model/text_encoder"));
   EXPECT_THAT(text, HasSubstr("Qwen3-VL text encoder"));
 }
+
+}  // namespace burnish::krea2_train_test

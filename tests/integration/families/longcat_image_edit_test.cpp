@@ -7,7 +7,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::longcat_image_edit_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -96,3 +96,5 @@ TEST_F(LongCatImageEdit, WithoutAPictureARunIsTold) {
       HasSubstr(told));
   EXPECT_THAT(train(mixed() + kLora + "--max_steps 1 ", "with"), Not(HasSubstr(told)));
 }
+
+}  // namespace burnish::longcat_image_edit_test

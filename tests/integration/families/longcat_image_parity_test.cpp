@@ -3,7 +3,7 @@
 #include "tests/integration/families/longcat_image.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::longcat_image_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -31,3 +31,5 @@ TEST(LongCatImageReplayParity, LoraCheckpointed) {
   expect_trained("lora", "--lora_checkpoint " + kAdapter + "--use_gradient_checkpointing");
 }
 TEST(LongCatImageReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::longcat_image_parity_test

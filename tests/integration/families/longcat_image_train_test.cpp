@@ -5,7 +5,7 @@
 #include "tests/integration/families/longcat_image.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::longcat_image_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -85,3 +85,5 @@ TEST_F(LongCatImageRun, TheTextEncoderTrainsBesideTheTransformer) {
   };
   for (const char* start : {"transformer.", "text_encoder."}) EXPECT_TRUE(has(start)) << start;
 }
+
+}  // namespace burnish::longcat_image_train_test

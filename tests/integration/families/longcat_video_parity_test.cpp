@@ -5,7 +5,7 @@
 #include "tests/integration/families/longcat_video.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::longcat_video_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -80,3 +80,5 @@ TEST(LongCatVideoReplayParity, LoraFromTheFirstFrameCheckpointed) {
   expect_trained_from_first("lora", kLora + "--use_gradient_checkpointing");
 }
 TEST(LongCatVideoReplayParity, FullFromTheFirstFrame) { expect_trained_from_first("full", "--trainable_models dit"); }
+
+}  // namespace burnish::longcat_video_parity_test

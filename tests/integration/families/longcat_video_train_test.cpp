@@ -8,7 +8,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/refused.h"
 
-using namespace burnish;
+namespace burnish::longcat_video_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -212,3 +212,5 @@ TEST_F(LongCatVideoRun, ItIsNotTakenForWan) {
                                "BURNISH_LOG=error"),
                    3, {"LongCat-Video-Avatar", "is not supported", "its blocks hear speech"});
 }
+
+}  // namespace burnish::longcat_video_train_test

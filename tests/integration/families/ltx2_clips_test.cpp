@@ -10,7 +10,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/sound_drawn.h"
 
-using namespace burnish;
+namespace burnish::ltx2_clips_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -89,3 +89,5 @@ TEST_F(Ltx2Clips, AFirstFrameIsSeenAndNotJudged) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("this one has no other that could be predicted"));
 }
+
+}  // namespace burnish::ltx2_clips_test

@@ -7,7 +7,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ltx2_commands_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -127,3 +127,5 @@ TEST_F(Ltx2Commands, TheWholeModelInTwoStages) {
   both_stages(" --data_file_keys \"video,input_audio\" --extra_inputs \"input_audio\" --trainable_models \"dit\"");
   EXPECT_TRUE(fs::exists(at("trained") / "step-8.safetensors"));
 }
+
+}  // namespace burnish::ltx2_commands_test

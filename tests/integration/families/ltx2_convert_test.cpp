@@ -4,7 +4,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ltx2_convert_test {
 using namespace burnish::test;
 
 namespace {
@@ -97,3 +97,5 @@ TEST_F(Ltx2OneFile, ThatOf20BecomesAFolderOfDiffusersNames) {
     expect_alike(folder / file, at("again") / file);
   }
 }
+
+}  // namespace burnish::ltx2_convert_test

@@ -3,7 +3,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::ltx2_diffsynth_test {
 using namespace burnish::test;
 
 namespace {
@@ -61,3 +61,5 @@ TEST_P(Ltx2DiffSynthLosses, AreThoseOfTenSteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Clips, Ltx2DiffSynthLosses, testing::Values("sounding", "reference"), [](const auto& info) { return info.param; });
+
+}  // namespace burnish::ltx2_diffsynth_test

@@ -7,7 +7,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::ltx2_given_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -333,3 +333,5 @@ TEST_F(Ltx2Given, AdaptersSayHowMuchSmallerTheySawReferences) {
   run_ok(train_command(metadata({"", ""}), again + " --reference_downscale_factor 2"));
   EXPECT_EQ(said(), "2");
 }
+
+}  // namespace burnish::ltx2_given_test

@@ -2,7 +2,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::ltx2_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -31,3 +31,5 @@ TEST(Ltx2SampleParity, Guidance) { expect_drawn("latents.cfg", kPrompts + "--cfg
 TEST(Ltx2ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(Ltx2ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(Ltx2ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::ltx2_parity_test

@@ -10,7 +10,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/sound_drawn.h"
 
-using namespace burnish;
+namespace burnish::ltx2_rates_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -91,3 +91,5 @@ TEST_F(Ltx2Rates, AModelOfOneRateRefusesOthers) {
   EXPECT_EQ(slow.exit_code, 3);
   EXPECT_THAT(slow.output, HasSubstr("frames would be shown twice"));
 }
+
+}  // namespace burnish::ltx2_rates_test

@@ -16,7 +16,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ltx2_sound_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -195,3 +195,5 @@ TEST_F(Ltx2SoundRun, ClipsOfOtherLengthsAndSizesAreRefused) {
     EXPECT_THAT(refused.output, HasSubstr(expected)) << options;
   }
 }
+
+}  // namespace burnish::ltx2_sound_test

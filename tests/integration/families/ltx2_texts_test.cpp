@@ -9,7 +9,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ltx2_texts_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -74,3 +74,5 @@ TEST_F(Ltx2Texts, TheFilesSayWhatTheyAre) {
   EXPECT_THAT(run_ok("inspect " + quoted(at("text.safetensors"))), HasSubstr("Gemma text encoder + LTX-2 connectors of texts"));
   EXPECT_THAT(run_ok("inspect " + quoted(at("transformer.safetensors"))), HasSubstr("LTX-2.5 transformer"));
 }
+
+}  // namespace burnish::ltx2_texts_test

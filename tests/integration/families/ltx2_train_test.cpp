@@ -7,7 +7,7 @@
 #include "tests/integration/families/ltx2.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::ltx2_train_test {
 using namespace burnish::test;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -142,3 +142,5 @@ TEST_F(Ltx2Run, WithoutADecoderThatRunsDrawingIsRefusedBeforeItBegins) {
                                "BURNISH_LOG=error"),
                    3, {"this run needs a decoder of frames"});
 }
+
+}  // namespace burnish::ltx2_train_test

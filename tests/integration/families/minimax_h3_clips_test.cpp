@@ -12,7 +12,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/sound_drawn.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_clips_test {
 using namespace burnish::test;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -194,3 +194,5 @@ TEST_F(MiniMaxH3Clips, OptionsOfSoundThatContradictEachOtherAreRefused) {
     EXPECT_THAT(refused.output, HasSubstr(words));
   }
 }
+
+}  // namespace burnish::minimax_h3_clips_test

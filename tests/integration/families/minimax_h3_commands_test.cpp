@@ -7,7 +7,7 @@
 #include "tests/integration/families/minimax_h3_files.h"
 #include "tests/integration/refused.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_commands_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -247,3 +247,5 @@ TEST_P(MiniMaxH3Scripts, RunAsTheyAre) {
 INSTANTIATE_TEST_SUITE_P(Of, MiniMaxH3Scripts,
                          testing::Combine(testing::ValuesIn(kScripts), testing::Values("Text", "Frames", "References")),
                          [](const auto& info) { return std::get<0>(info.param).name + std::get<1>(info.param); });
+
+}  // namespace burnish::minimax_h3_commands_test

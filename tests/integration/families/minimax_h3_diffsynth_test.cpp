@@ -3,7 +3,7 @@
 #include "tests/integration/families/minimax_h3.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_diffsynth_test {
 using namespace burnish::test;
 
 namespace {
@@ -92,3 +92,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"own", "--extra_inputs input_audio --loss_weighting diffsynth "},
                     Case{"whole", "--extra_inputs input_audio ", "", true}),
     [](const auto& info) { return info.param.name; });
+
+}  // namespace burnish::minimax_h3_diffsynth_test

@@ -8,7 +8,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_distill_test {
 using namespace burnish::test;
 using testing::Each;
 using testing::HasSubstr;
@@ -80,3 +80,5 @@ TEST_F(MiniMaxH3Distilled, ImitationIsTheSameInAllWaysOfRunningIt) {
          quoted(at("cache")));
   EXPECT_EQ(losses("cached", run + "--task trajectory_imitation:train --dataset_base_path " + quoted(at("cache"))), whole);
 }
+
+}  // namespace burnish::minimax_h3_distill_test

@@ -3,7 +3,7 @@
 #include "tests/integration/families/minimax_h3.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -36,3 +36,5 @@ TEST(MiniMaxH3ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(MiniMaxH3ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(MiniMaxH3ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
 TEST(MiniMaxH3ReplayParity, WithoutTokensOfSound) { expect_trained("silent", kLora + kSilent); }
+
+}  // namespace burnish::minimax_h3_parity_test

@@ -7,7 +7,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_references_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -125,3 +125,5 @@ TEST_F(MiniMaxH3References, WhatIsWrongWithThemIsSaid) {
   EXPECT_EQ(both.exit_code, 2);
   EXPECT_THAT(both.output, HasSubstr("end_image is a clip's last frame and goes with its first"));
 }
+
+}  // namespace burnish::minimax_h3_references_test

@@ -5,7 +5,7 @@
 #include "tests/integration/families/minimax_h3_files.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_train_test {
 using namespace burnish::test;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -107,3 +107,5 @@ TEST_F(MiniMaxH3Run, ItsLicenceIsToldAndStandsInALora) {
   const auto card = read_file(at("lora") / "card/README.md");
   EXPECT_THAT(card, AllOf(HasSubstr("license: other\nlicense_name: \"MiniMax-H3 Community License\""), HasSubstr("## License\n\n")));
 }
+
+}  // namespace burnish::minimax_h3_train_test

@@ -3,7 +3,7 @@
 #include "tests/integration/families/moss_image.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::moss_image_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -47,3 +47,5 @@ TEST(MossImageReplayParity, ReferencePictures) {
   write_rows_with_references(folder / "data.jsonl", kReferencePictures);
   expect_steps("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
 }
+
+}  // namespace burnish::moss_image_parity_test

@@ -5,7 +5,7 @@
 #include "tests/integration/families/moss_image.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::moss_image_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -127,3 +127,5 @@ TEST_F(MossImageRun, LayersOfLinearAttentionTrainToo) {
     EXPECT_TRUE(is_there) << layer;
   }
 }
+
+}  // namespace burnish::moss_image_train_test

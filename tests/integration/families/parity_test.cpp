@@ -1,7 +1,7 @@
 // The whole program beside diffusers and peft: sampled latents and replayed training steps (tests/golden/make_pipeline.py).
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -31,3 +31,5 @@ TEST(ReplayParity, LoraWithDiffSynthWeights) { expect_steps("lora_diffsynth", kL
 TEST(ReplayParity, Dora) { expect_steps("dora", kDora + "--loss_weighting uniform"); }
 TEST(ReplayParity, DoraCheckpointed) { expect_steps("dora", kDora + "--loss_weighting uniform --use_gradient_checkpointing"); }
 TEST(ReplayParity, Full) { expect_steps("full", "--trainable_models dit --loss_weighting uniform"); }
+
+}  // namespace burnish::parity_test

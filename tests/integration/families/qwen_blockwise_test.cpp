@@ -8,7 +8,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::qwen_blockwise_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -149,3 +149,5 @@ TEST_F(QwenBlockwise, DiffSynthStudiosCommandsRun) {
     }
   }
 }
+
+}  // namespace burnish::qwen_blockwise_test

@@ -7,7 +7,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::qwen_edit_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -249,3 +249,5 @@ TEST_F(QwenEditCommand, Full) {
   example("Qwen-Image-Edit-2509", "metadata.json", kFullTraining);
   example("Qwen-Image-Edit-2511", "metadata.json", kFullTraining + " --zero_cond_t");
 }
+
+}  // namespace burnish::qwen_edit_test

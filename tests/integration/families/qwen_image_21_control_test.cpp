@@ -8,7 +8,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_21_control_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -140,3 +140,5 @@ TEST_F(QwenImage21Control, IsCountedByThePlan) {
   };
   EXPECT_GT(peak(controlled_model() + kControl), 1.2 * peak(qwen_image_21_model()));
 }
+
+}  // namespace burnish::qwen_image_21_control_test

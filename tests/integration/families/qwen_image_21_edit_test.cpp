@@ -7,7 +7,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/runs.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_21_edit_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -109,3 +109,5 @@ TEST_F(QwenImage21Edit, IsCountedByThePlan) {
   const auto references = "--extra_inputs edit_image --reference_pixels 147456 ";  // four times the target's
   EXPECT_GT(activations(qwen_image_21_model() + references), 2 * activations(qwen_image_21_model()));
 }
+
+}  // namespace burnish::qwen_image_21_edit_test

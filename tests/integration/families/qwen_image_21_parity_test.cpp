@@ -3,7 +3,7 @@
 #include "tests/integration/families/qwen_image_21.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_21_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -33,3 +33,5 @@ TEST(QwenImage21SampleParity, WithLora) { expect_drawn("latents.lora", "--lora "
 TEST(QwenImage21ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(QwenImage21ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(QwenImage21ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::qwen_image_21_parity_test

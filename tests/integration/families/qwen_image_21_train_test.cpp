@@ -7,7 +7,7 @@
 #include "tests/integration/families/qwen_image_21.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_21_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -171,3 +171,5 @@ TEST_F(QwenImage21Run, FilesOfAnotherFamilyAreToldApart) {
   EXPECT_THAT(run_ok("inspect " + quoted(kQwenImage21 / "model/vae")), HasSubstr("autoencoder of pictures with a fourth channel"));
   EXPECT_THAT(run_ok("inspect " + quoted(kQwenImage21 / "model/text_encoder")), HasSubstr("Qwen3-VL text encoder"));
 }
+
+}  // namespace burnish::qwen_image_21_train_test

@@ -2,7 +2,7 @@
 #include "tests/integration/families/qwen_image.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -31,3 +31,5 @@ TEST(QwenImageSampleParity, WithLora) { expect_latents("latents.lora", "--lora "
 TEST(QwenImageReplayParity, Lora) { expect_steps("lora", kLora); }
 TEST(QwenImageReplayParity, LoraCheckpointed) { expect_steps("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(QwenImageReplayParity, Full) { expect_steps("full", "--trainable_models dit"); }
+
+}  // namespace burnish::qwen_image_parity_test

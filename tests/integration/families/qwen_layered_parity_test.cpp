@@ -3,7 +3,7 @@
 #include "tests/integration/families/qwen_layered.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::qwen_layered_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -50,3 +50,5 @@ TEST(QwenLayeredReplayParity, LoraWithoutTheWholePicture) {
 }
 
 TEST(QwenLayeredReplayParity, Full) { expect_steps("full", "--trainable_models dit"); }
+
+}  // namespace burnish::qwen_layered_parity_test

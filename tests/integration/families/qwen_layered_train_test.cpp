@@ -7,7 +7,7 @@
 #include "tests/integration/families/qwen_layered.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::qwen_layered_train_test {
 using namespace burnish::test;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -261,3 +261,5 @@ TEST_F(QwenLayeredRun, DataAreLookedAtAsTheModelTakesThem) {
   EXPECT_THAT(said, HasSubstr("64x48x3              4         4         4"));
   EXPECT_THAT(said, Not(HasSubstr("clips")));
 }
+
+}  // namespace burnish::qwen_layered_train_test

@@ -3,7 +3,7 @@
 #include "tests/integration/families/sd3.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::sd3_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -30,3 +30,5 @@ TEST(Sd3ReplayParity, Lora) { expect_trained("lora", kLora); }
 TEST(Sd3ReplayParity, LoraCheckpointed) { expect_trained("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(Sd3ReplayParity, Dora) { expect_trained("dora", kDora); }
 TEST(Sd3ReplayParity, Full) { expect_trained("full", "--trainable_models dit"); }
+
+}  // namespace burnish::sd3_parity_test

@@ -5,7 +5,7 @@
 #include "tests/integration/families/sd3.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::sd3_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 using testing::Not;
@@ -143,3 +143,5 @@ TEST_F(Sd3Run, TheTableOfPlacesStaysAsItIs) {
   EXPECT_TRUE(at::equal(written.tensor(name_of(places)).to(at::kFloat), before.tensor(places).to(at::kFloat)));
   EXPECT_FALSE(at::equal(written.tensor(name_of(other)).to(at::kFloat), before.tensor(other).to(at::kFloat)));
 }
+
+}  // namespace burnish::sd3_train_test

@@ -1,7 +1,7 @@
 // The combination that fails elsewhere with "Promotion for Float8 Types is not supported": SDXL, FP8 base weights and DoRA.
 #include "tests/integration/families/stable_diffusion.h"
 
-using namespace burnish;
+namespace burnish::sdxl_fp8_dora_test {
 using namespace burnish::test;
 
 namespace {
@@ -73,3 +73,5 @@ TEST(Fp16, IsRefusedWhereItIsTooCoarse) {
   EXPECT_EQ(whole.exit_code, 2) << whole.output;
   EXPECT_NE(whole.output.find("too coarse for weights that train"), std::string::npos) << whole.output;
 }
+
+}  // namespace burnish::sdxl_fp8_dora_test

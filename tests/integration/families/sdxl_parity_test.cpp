@@ -3,7 +3,7 @@
 #include "tests/integration/families/stable_diffusion.h"
 #include "tests/single_file.h"
 
-using namespace burnish;
+namespace burnish::sdxl_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -117,3 +117,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"sd15_pipeline", "dora", ""}, Case{"sd15_pipeline", "lora_v", VELOCITY "--use_gradient_checkpointing"},
                     Case{"sd15_pipeline", "full", ""}, Case{"sd15_pipeline", "full", "--use_gradient_checkpointing"}),
     name_of);
+
+}  // namespace burnish::sdxl_parity_test

@@ -3,7 +3,7 @@
 #include "tests/integration/refused.h"
 #include "tests/single_file.h"
 
-using namespace burnish;
+namespace burnish::sdxl_train_test {
 using namespace burnish::test;
 
 namespace {
@@ -208,3 +208,5 @@ TEST(StableDiffusionTraining, LayersBehindTheOneThatIsReadGetNoGradient) {
     EXPECT_EQ(outcome.output.find(expected > 0 ? note : "never reached") != std::string::npos, expected > 0) << options << outcome.output;
   }
 }
+
+}  // namespace burnish::sdxl_train_test

@@ -10,7 +10,7 @@
 #include "train/objectives/sample_loss.h"
 #include "train/subject/training_units.h"
 
-using namespace burnish;
+namespace burnish::skeleton_test {
 using namespace burnish::test;
 
 namespace {
@@ -222,3 +222,5 @@ TEST_F(Skeleton, AnExpertsLoraIsConvertedAndStaysItsOwn) {
   ASSERT_EQ(last->tensors().size(), first->tensors().size());
   for (const auto& [name, info] : first->tensors()) EXPECT_TRUE(at::equal(last->tensor(name), first->tensor(name))) << name;
 }
+
+}  // namespace burnish::skeleton_test

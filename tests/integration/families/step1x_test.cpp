@@ -7,7 +7,7 @@
 #include "tests/integration/runs.h"
 #include "tests/places.h"
 
-using namespace burnish;
+namespace burnish::step1x_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -77,3 +77,5 @@ TEST_F(Step1xRun, ReadsOneReferencePicture) {
   refused(3, train_with(kStep1xModel + without, kReads + kStep1xLora), {"Step1X-Edit reads one reference picture", "one has 0"});
   EXPECT_THAT(run_ok("inspect " + quoted(kStep1x / "step1x.safetensors")), HasSubstr("Step1X-Edit connector"));
 }
+
+}  // namespace burnish::step1x_test

@@ -2,7 +2,7 @@
 #include "tests/integration/families/zimage.h"
 #include "tests/integration/parity.h"
 
-using namespace burnish;
+namespace burnish::zimage_parity_test {
 using namespace burnish::test;
 
 namespace {
@@ -33,3 +33,5 @@ TEST(ZImageReplayParity, Lora) { expect_steps("lora", kLora); }
 TEST(ZImageReplayParity, LoraCheckpointed) { expect_steps("lora", kLora + "--use_gradient_checkpointing"); }
 TEST(ZImageReplayParity, LoraAsInDiffSynthStudio) { expect_diffsynth_losses(kZImage, "zimage", zimage_model() + golden_data() + kLora); }
 TEST(ZImageReplayParity, Full) { expect_steps("full", "--trainable_models dit"); }
+
+}  // namespace burnish::zimage_parity_test

@@ -5,7 +5,7 @@
 #include "tests/integration/families/zimage.h"
 #include "tests/integration/model_run.h"
 
-using namespace burnish;
+namespace burnish::zimage_train_test {
 using namespace burnish::test;
 using testing::HasSubstr;
 
@@ -118,3 +118,5 @@ TEST_F(ZImageRun, TheWholeTextEncoderIsWrittenUnderTransformersNames) {
     EXPECT_EQ(at::equal(written.tensor(name).to(at::kFloat), source.tensor(name).to(at::kFloat)), !read) << name;
   }
 }
+
+}  // namespace burnish::zimage_train_test

@@ -13,7 +13,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::anima_test {
 using namespace burnish::models;
 using anima::Conditioner;
 using anima::Transformer;
@@ -251,3 +251,5 @@ TEST(AnimaConfig, NumbersThatDisagreeAreErrors) {
     EXPECT_NE(test::error_of([&] { anima::detect_conditioner(&json, shapes); }).find(key), std::string::npos) << key;
   }
 }
+
+}  // namespace burnish::anima_test

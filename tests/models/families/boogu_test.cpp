@@ -10,7 +10,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::boogu_test {
 using namespace burnish::models;
 using boogu::Transformer;
 using test::relative_error;
@@ -159,3 +159,5 @@ TEST(Boogu, WhatIsComputedOtherwiseIsRefused) {
   auto heads = nlohmann::json::parse(R"({"num_attention_heads": 28, "num_kv_heads": 5})");
   EXPECT_THAT(test::error_of([&] { boogu::detect(&heads, {}); }), HasSubstr("which do not divide"));
 }
+
+}  // namespace burnish::boogu_test

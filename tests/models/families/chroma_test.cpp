@@ -7,7 +7,7 @@
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::chroma_test {
 using namespace burnish::models;
 using chroma::Transformer;
 using test::on_device;
@@ -67,3 +67,5 @@ TEST(Chroma, OriginalNamesAreOurs) {
     EXPECT_TRUE(names.contains(name)) << name;
   for (const auto& name : names) EXPECT_FALSE(name.starts_with("transformer_blocks.") || name.starts_with("single_transformer")) << name;
 }
+
+}  // namespace burnish::chroma_test

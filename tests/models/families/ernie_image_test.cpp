@@ -8,7 +8,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::ernie_image_test {
 using namespace burnish::models;
 using ernie_image::Transformer;
 using test::on_device;
@@ -141,3 +141,5 @@ TEST(MistralConfig, PositionsAreStretchedAsItsFilesSay) {
   EXPECT_EQ(alone.num_heads, 2);
   EXPECT_EQ(alone.yarn->factor, 16);
 }
+
+}  // namespace burnish::ernie_image_test

@@ -8,7 +8,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::fibo2_test {
 using namespace burnish::models;
 using fibo2::Config;
 using fibo2::Transformer;
@@ -212,3 +212,5 @@ TEST(Fibo2Edit, ThePictureThatIsSeenHasNoLongSide) {
   EXPECT_EQ(seen(16, 4000), Sides(3, 768));
   EXPECT_EQ(seen(1, 4000), Sides(1, 768));
 }
+
+}  // namespace burnish::fibo2_test

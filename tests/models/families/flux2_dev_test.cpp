@@ -16,7 +16,7 @@
 #include "tests/scratch.h"
 #include "tokenizers/tekken.h"
 
-using namespace burnish;
+namespace burnish::flux2_dev_test {
 using namespace burnish::models;
 using flux2::Transformer;
 using test::load;
@@ -196,3 +196,5 @@ TEST(Flux2DevTokenizer, EncodesWithinTheTemplateAndPadsWhereTheSettingsSay) {
     EXPECT_EQ(tokenizers::load_tekken(scratch / ".", chat)->encode_padded("cat", 40).first_token > 0, first) << settings;
   }
 }
+
+}  // namespace burnish::flux2_dev_test

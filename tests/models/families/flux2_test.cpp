@@ -10,7 +10,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::flux2_test {
 using namespace burnish::models;
 using flux2::Transformer;
 using test::load;
@@ -189,3 +189,5 @@ TEST(Flux2Schedule, ShiftDependsOnTokensAndSteps) {
   EXPECT_NEAR(flux2::empirical_mu(4096, 200), 0.00016927 * 4096 + 0.45666666, 1e-9);
   EXPECT_EQ(flux2::empirical_mu(4301, 10), flux2::empirical_mu(4301, 200));
 }
+
+}  // namespace burnish::flux2_test

@@ -9,7 +9,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::flux3_test {
 using namespace burnish::models;
 using flux3::Transformer;
 using test::on_device;
@@ -196,3 +196,5 @@ TEST(Flux3Config, RelativesOfOtherStreamsAreRefused) {
   shapes["x_embedders.video.weight"] = {32, 32};
   EXPECT_NE(test::error_of([&] { flux3::detect(nullptr, shapes); }).find("a stream called video"), std::string::npos);
 }
+
+}  // namespace burnish::flux3_test

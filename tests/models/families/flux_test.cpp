@@ -7,7 +7,7 @@
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::flux_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -182,3 +182,5 @@ TEST(FluxParts, ModulationOfThePublishedModelIsAboutAQuarter) {
   };
   EXPECT_NEAR(static_cast<double>(bytes({.body = false})) / static_cast<double>(bytes({})), 0.275, 0.005);
 }
+
+}  // namespace burnish::flux_test

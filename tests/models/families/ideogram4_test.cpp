@@ -14,7 +14,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::ideogram4_test {
 using namespace burnish::models;
 using ideogram4::Transformer;
 using mmdit::HeldLayers;
@@ -157,3 +157,5 @@ TEST(Ideogram4Captions, StructuredOnesAreReadOnOneLine) {
   EXPECT_NE(read_caption("{a cat").concern.find("is none from its byte 2 on"), std::string::npos);
   EXPECT_NE(read_caption("{\"high_level_description\": 1}").concern.find("has no compositional_deconstruction"), std::string::npos);
 }
+
+}  // namespace burnish::ideogram4_test

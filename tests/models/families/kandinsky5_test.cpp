@@ -8,7 +8,7 @@
 #include "tests/models/load.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::kandinsky5_test {
 using namespace burnish::models;
 using kandinsky5::Transformer;
 using test::CaptionedBatch;
@@ -134,3 +134,5 @@ TEST(Kandinsky5, OtherChannelsAreRefused) {
   other["visual_embeddings.in_layer.weight"] = {32, 100};
   expect_refused(nullptr, other, "reads 100 numbers of a patch and makes 64");
 }
+
+}  // namespace burnish::kandinsky5_test

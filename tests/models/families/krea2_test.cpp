@@ -9,7 +9,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::krea2_test {
 using namespace burnish::models;
 using krea2::Transformer;
 using test::on_device;
@@ -192,3 +192,5 @@ TEST(Krea2Config, NumbersThatDisagreeAreErrors) {
   auto heads = nlohmann::json::parse(R"({"num_attention_heads": 5, "num_key_value_heads": 3})");
   EXPECT_NE(test::error_of([&] { krea2::detect(&heads, {}); }).find("do not divide"), std::string::npos);
 }
+
+}  // namespace burnish::krea2_test

@@ -9,7 +9,7 @@
 #include "tests/models/load.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::longcat_image_test {
 using namespace burnish::models;
 using longcat_image::Transformer;
 using test::on_device;
@@ -124,3 +124,5 @@ TEST(LongCatImage, WithOtherMlpsItIsRefused) {
     EXPECT_THAT(error.what(), HasSubstr("MLPs are 256 wide"));
   }
 }
+
+}  // namespace burnish::longcat_image_test

@@ -11,7 +11,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::longcat_video_test {
 using namespace burnish::models;
 using longcat_video::Config;
 using longcat_video::Transformer;
@@ -168,3 +168,5 @@ TEST(LongCatVideo, FilesOfComfyUiHaveWansNames) {
   const auto published = file().names();
   EXPECT_EQ(fused, std::set<std::string>(published.begin(), published.end()));
 }
+
+}  // namespace burnish::longcat_video_test

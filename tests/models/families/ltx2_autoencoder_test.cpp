@@ -16,7 +16,7 @@
 #include "tests/models/load.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::ltx2_autoencoder_test {
 using namespace burnish::models;
 using ltx2::Autoencoder;
 using ltx2::AutoencoderConfig;
@@ -266,3 +266,5 @@ TEST(Ltx2Autoencoder, SettingsThatAreNoJsonNameTheirFile) {
   const auto error = test::error_of([&] { ltx2::read_settings(ltx2::find_autoencoder(files), "vae", ltx2::autoencoder_config); });
   EXPECT_NE(error.find("cut.safetensors"), std::string::npos) << error;
 }
+
+}  // namespace burnish::ltx2_autoencoder_test

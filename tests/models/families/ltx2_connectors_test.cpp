@@ -6,7 +6,7 @@
 #include "tests/models/compared.h"
 #include "tests/models/load.h"
 
-using namespace burnish;
+namespace burnish::ltx2_connectors_test {
 using namespace burnish::models;
 using namespace burnish::models::ltx2;
 using test::on_device;
@@ -225,3 +225,5 @@ TEST(Ltx2Connectors, OtherNumbersThanTheTensorsAreRefused) {
     test::expect_refused(json, "rope_theta", {-1.0}, read);
   }
 }
+
+}  // namespace burnish::ltx2_connectors_test

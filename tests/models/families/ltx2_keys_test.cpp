@@ -4,6 +4,7 @@
 #include "models/families/ltx2/config.h"
 #include "models/families/ltx2/keys.h"
 
+namespace burnish::ltx2_keys_test {
 using namespace burnish::models;
 using namespace burnish::models::ltx2;
 
@@ -61,3 +62,5 @@ TEST(Ltx2Keys, TargetsAreKnownByEitherName) {
   EXPECT_NE(std::ranges::find(names, "time_embed.linear"), names.end());
   EXPECT_NE(std::ranges::find(names, "adaln_single.linear"), names.end()) << "DiffSynth-Studio's";
 }
+
+}  // namespace burnish::ltx2_keys_test

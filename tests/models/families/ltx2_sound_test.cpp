@@ -21,7 +21,7 @@
 #include "tests/models/load.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::ltx2_sound_test {
 using namespace burnish::models;
 using ltx2::SoundAutoencoder;
 using ltx2::SoundConfig;
@@ -289,3 +289,5 @@ TEST(Ltx2Vocoder, WhatDoesNotFitIsAnError) {
     EXPECT_NE(test::error_of([&] { ltx2::vocoder_config(settings, shapes); }), "") << key;
   }
 }
+
+}  // namespace burnish::ltx2_sound_test

@@ -17,7 +17,7 @@
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::ltx2_test {
 using namespace burnish::models;
 using ltx2::Transformer;
 using mmdit::HeldLayers;
@@ -297,3 +297,5 @@ TEST(Ltx2Config, TellsVersionsAndRefusesRelatives) {
     EXPECT_THROW(ltx2::detect(&other, source.shapes()), Error) << key;
   }
 }
+
+}  // namespace burnish::ltx2_test

@@ -9,7 +9,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_sound_test {
 using namespace burnish::models;
 using minimax_h3::SoundAutoencoder;
 using minimax_h3::SoundConfig;
@@ -103,3 +103,5 @@ TEST(MiniMaxH3Sound, ClipsHaveTheFramesOfTheirLatents) {
   for (const auto& [latents, frames] : std::map<int64_t, int64_t>{{1, 1}, {2, 5}, {7, 22}, {12, 39}, {37, 124}, {102, 345}})
     EXPECT_EQ(minimax_h3::frames_of_latents(latents), frames);
 }
+
+}  // namespace burnish::minimax_h3_sound_test

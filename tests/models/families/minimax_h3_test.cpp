@@ -27,7 +27,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::minimax_h3_test {
 using namespace burnish::models;
 using minimax_h3::Transformer;
 using mmdit::HeldLayers;
@@ -431,3 +431,5 @@ TEST(MiniMaxH3Process, TrainsOnTheCurveThatItDraws) {
   EXPECT_DOUBLE_EQ(process.loss_weight({}, 0.9), 1);
   EXPECT_NE(process.loss_weight({.weighting = "diffsynth"}, 0.9), 1);
 }
+
+}  // namespace burnish::minimax_h3_test

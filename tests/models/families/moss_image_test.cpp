@@ -8,7 +8,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::moss_image_test {
 using namespace burnish::models;
 using moss_image::Transformer;
 using test::on_device;
@@ -131,3 +131,5 @@ TEST(MossImageVision, APublishedTowerHasNoDeepstack) {
   for (auto& [path, slot] : tower.parameters()) shapes[path] = slot->sizes().vec();
   EXPECT_EQ(text::qwen3_vl_vision_config(nullptr, shapes).deepstack, std::vector<int64_t>{});
 }
+
+}  // namespace burnish::moss_image_test

@@ -11,7 +11,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_21_test {
 using namespace burnish::models;
 using qwen_image_21::ControlNet;
 using qwen_image_21::Transformer;
@@ -253,3 +253,5 @@ TEST(FlatAutoencoder, StepsThatDoNotFitItsLevelsAreAnError) {
   EXPECT_NE(test::error_of([&] { vae::causal_config(json, shapes); }).find("2 numbers temperal_downsample for 5 levels"),
             std::string::npos);
 }
+
+}  // namespace burnish::qwen_image_21_test

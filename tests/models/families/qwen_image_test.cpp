@@ -11,7 +11,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::qwen_image_test {
 using namespace burnish::models;
 using qwen_image::Transformer;
 using test::load;
@@ -214,3 +214,5 @@ TEST(QwenImage, ABlockwiseControlNetAddsWhatDiffSynthStudiosDoes) {
   auto out = net.forward(1, on_device(expected.tensor("block.image")), net.embed(on_device(expected.tensor("block.control"))));
   EXPECT_LE(relative_error(out, expected.tensor("block.out")), tolerance(1e-6));
 }
+
+}  // namespace burnish::qwen_image_test

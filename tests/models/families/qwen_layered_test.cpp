@@ -10,7 +10,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::qwen_layered_test {
 using namespace burnish::models;
 using qwen_image::Transformer;
 using test::on_device;
@@ -154,3 +154,5 @@ TEST(QwenLayered, AnAutoencoderOfOtherPixelsIsRefused) {
   EXPECT_EQ(model->names().variant, "Qwen-Image-Layered");
   EXPECT_TRUE(model->latent_space().has_layers);
 }
+
+}  // namespace burnish::qwen_layered_test

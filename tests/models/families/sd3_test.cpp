@@ -10,7 +10,7 @@
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::sd3_test {
 using namespace burnish::models;
 using sd3::Transformer;
 using test::on_device;
@@ -171,3 +171,5 @@ TEST(Sd3, PlacesFromScratchAreSinusoids) {
     EXPECT_NEAR(at_35[12 + i].item<double>(), std::cos(24 * frequency), 1e-6);
   }
 }
+
+}  // namespace burnish::sd3_test

@@ -16,7 +16,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/single_file.h"
 
-using namespace burnish;
+namespace burnish::stable_diffusion_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -324,3 +324,5 @@ TEST(ForeignLayers, CoverEveryLayer) {
     }
   }
 }
+
+}  // namespace burnish::stable_diffusion_test

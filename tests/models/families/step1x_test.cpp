@@ -9,7 +9,7 @@
 #include "tests/golden.h"
 #include "tests/models/load.h"
 
-using namespace burnish;
+namespace burnish::step1x_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -67,3 +67,5 @@ TEST(Step1x, ConnectsTextsAsInDiffSynthStudio) {
   EXPECT_LE(relative_error(text, expected.tensor("connector.text")), tolerance(1e-5));
   EXPECT_LE(relative_error(pooled, expected.tensor("connector.pooled")), tolerance(1e-5));
 }
+
+}  // namespace burnish::step1x_test

@@ -7,7 +7,7 @@
 #include "models/families/wan/keys.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::wan_animate_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -120,3 +120,5 @@ TEST(WanAnimate, OriginalNamesAreOurs) {
   EXPECT_EQ(shapes.at(app + "1.conv1.1.bias"), (std::vector<int64_t>{1, 4, 1, 1}));
   EXPECT_EQ(shapes.at("face_adapter.fuser_blocks.0.linear1_kv.weight"), (std::vector<int64_t>{24, 12}));
 }
+
+}  // namespace burnish::wan_animate_test

@@ -10,7 +10,7 @@
 #include "models/families/wan/transformer.h"
 #include "tests/models/load.h"
 
-using namespace burnish;
+namespace burnish::wan_control_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -116,3 +116,5 @@ TEST(WanControl, RaysAreThoseOfAnyShape) {
   EXPECT_TRUE(at::equal(rays("UpLeft", 0.02, 4, 8), rays("LeftUp", 0.02, 4, 8)));
   for (const char* wrong : {"", "Forwards", "Left Up", "left"}) EXPECT_THROW(wan::camera_movement(wrong, at::ones({1})), Error) << wrong;
 }
+
+}  // namespace burnish::wan_control_test

@@ -8,7 +8,7 @@
 #include "models/families/wan/transformer.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::wan_driving_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -138,3 +138,5 @@ TEST(WanDriving, NamesOfLayersAreThoseOfTwoPrograms) {
   EXPECT_EQ(written.at("diffusers").at("transformer.blocks.0.cross_attn.add_k_proj"), path);
   EXPECT_EQ(written.at("diffsynth").at("blocks.0.block.cross_attn.k_img"), path);
 }
+
+}  // namespace burnish::wan_driving_test

@@ -7,7 +7,7 @@
 #include "models/families/wan/transformer.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::wan_scail_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -115,3 +115,5 @@ TEST(WanScail, NamesOfLayersAreThoseOfComfyUi) {
   EXPECT_EQ(foreign.at("diffusion_model.blocks.0.cross_attn.k_img"), (std::vector<std::string>{"blocks.0.attn2.add_k_proj"}));
   EXPECT_EQ(wan::target_names("patch_embedding_mask"), (std::vector<std::string>{"patch_embedding_mask", "patch_embedding_mask"}));
 }
+
+}  // namespace burnish::wan_scail_test

@@ -10,7 +10,7 @@
 #include "models/families/wan/transformer.h"
 #include "tests/models/load.h"
 
-using namespace burnish;
+namespace burnish::wan_speech_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -144,3 +144,5 @@ TEST(WanSpeech, FramesHaveTheNearestStateAndZerosBehindTheEnd) {
   auto chosen = wan::states_of_frames(states, 5, 0.05).flatten();
   EXPECT_LE(relative_error(chosen, at::tensor({3.6, 5.4, 9.0, 0.0})), 1e-6) << "of six the third, fourth and last, and none";
 }
+
+}  // namespace burnish::wan_speech_test

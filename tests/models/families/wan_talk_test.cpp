@@ -10,7 +10,7 @@
 #include "models/families/wan/transformer.h"
 #include "tests/models/load.h"
 
-using namespace burnish;
+namespace burnish::wan_talk_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -154,3 +154,5 @@ TEST(WanTalk, GuidanceByTextAndSoundIsTheAuthors) {
   EXPECT_LE(relative_error(wan::guided_by_sound(prediction, other, text, 0), other + text * (prediction - other)), 1e-6)
       << "where the sound does not guide";
 }
+
+}  // namespace burnish::wan_talk_test

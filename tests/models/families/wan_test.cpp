@@ -9,7 +9,7 @@
 #include "tests/scratch.h"
 #include "tokenizers/tidy_text.h"
 
-using namespace burnish;
+namespace burnish::wan_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -169,3 +169,5 @@ TEST(Wan, PromptsAreMendedAsFtfyAndPythonDo) {
   for (const auto& pair : golden.at("prompts"))
     EXPECT_EQ(tokenizers::tidy_text(pair[0].get<std::string>()), pair[1].get<std::string>()) << pair[0].dump(-1, ' ', true);
 }
+
+}  // namespace burnish::wan_test

@@ -6,7 +6,7 @@
 #include "models/families/wan/vace.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::wan_vace_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -105,3 +105,5 @@ TEST(WanVace, OriginalNamesAreOurs) {
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_FALSE(names.contains("vace_blocks.1.before_proj.weight"));
 }
+
+}  // namespace burnish::wan_vace_test

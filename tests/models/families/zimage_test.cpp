@@ -10,7 +10,7 @@
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::zimage_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -118,3 +118,5 @@ TEST(ZImageParts, LayersInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
     EXPECT_TRUE(at::equal(last->forward(rest).velocity_BCHW, expected)) << "after " << split;
   }
 }
+
+}  // namespace burnish::zimage_test

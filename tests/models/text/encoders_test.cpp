@@ -7,7 +7,7 @@
 #include "tests/golden.h"
 #include "tests/models/compared.h"
 
-using namespace burnish;
+namespace burnish::encoders_test {
 using namespace burnish::models;
 using test::load_weights;
 using test::on_device;
@@ -172,3 +172,5 @@ TEST(EncoderConfig, OfQwenIsComparedWithTheTensors) {
       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim", "num_attention_heads", "num_key_value_heads"},
       [&](const nlohmann::json& config) { text::qwen_config(config, shapes); });
 }
+
+}  // namespace burnish::encoders_test

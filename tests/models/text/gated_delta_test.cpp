@@ -11,7 +11,7 @@
 #include "tests/models/compared.h"
 #include "tests/models/transformer_parity.h"
 
-using namespace burnish;
+namespace burnish::gated_delta_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -145,3 +145,5 @@ TEST(Qwen35Config, IsComparedWithTheTensors) {
   json["rope_parameters"]["partial_rotary_factor"] = 3.0;
   EXPECT_NE(test::error_of([&] { read(json); }).find("partial_rotary_factor 3"), std::string::npos);
 }
+
+}  // namespace burnish::gated_delta_test

@@ -9,7 +9,7 @@
 #include "tests/models/compared.h"
 #include "tests/models/load.h"
 
-using namespace burnish;
+namespace burnish::gemma_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -142,3 +142,5 @@ TEST(Gemma, OtherNumbersThanTheTensorsAndRelativesAreRefused) {
     EXPECT_NE(test::error_of([&] { read(damaged); }).find("yarn"), std::string::npos);
   }
 }
+
+}  // namespace burnish::gemma_test

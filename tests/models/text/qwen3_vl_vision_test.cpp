@@ -9,7 +9,7 @@
 #include "tests/models/compared.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::qwen3_vl_vision_test {
 using namespace burnish::models;
 using test::on_device;
 using test::relative_error;
@@ -165,3 +165,5 @@ TEST(Qwen3VlVision, DamagedNumbersAreErrors) {
   EXPECT_NE(test::error_of([&] { text::pixel_rule({{"image_std", {0.5, 0, 0.5}}}); }).find("image_std"), std::string::npos);
   EXPECT_NE(test::error_of([&] { text::pixel_rule({{"image_mean", {0.5, 0.5}}}); }).find("image_mean"), std::string::npos);
 }
+
+}  // namespace burnish::qwen3_vl_vision_test

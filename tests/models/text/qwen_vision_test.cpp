@@ -10,7 +10,7 @@
 #include "tests/models/compared.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::qwen_vision_test {
 using namespace burnish::models;
 using test::load_weights;
 using test::on_device;
@@ -146,3 +146,5 @@ TEST(Resampled, OfOneSizeIsItself) {
   EXPECT_TRUE(at::equal(text::resampled(levels, 3, 4, text::Filter::lanczos), levels));
   EXPECT_TRUE(at::equal(text::to_levels(text::from_levels(levels)), levels));
 }
+
+}  // namespace burnish::qwen_vision_test

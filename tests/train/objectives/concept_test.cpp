@@ -6,7 +6,7 @@
 
 #include "tests/train/objectives/small_objective.h"
 
-using namespace burnish;
+namespace burnish::concept_test {
 using namespace burnish::train;
 using test::flow_model;
 using test::with;
@@ -91,3 +91,5 @@ TEST(Concept, AnAnchorStaysAsItWasAtEveryEnd) {
   }
   EXPECT_THAT(prefixes, testing::ElementsAre("anchor_", "at_-1_anchor_", "at_-1_target_", "target_"));
 }
+
+}  // namespace burnish::concept_test

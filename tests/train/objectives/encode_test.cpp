@@ -14,7 +14,7 @@
 #include "train/samples/open_samples.h"
 #include "train/samples/sample_list.h"
 
-using namespace burnish;
+namespace burnish::encode_test {
 using test::Scratch;
 using testing::ElementsAre;
 using train::Kept;
@@ -274,3 +274,5 @@ TEST_F(EncodeTest, ValuesOfAnotherModelAreRefusedByTheirShape) {
                 }),
                 testing::HasSubstr("the tokens of row 0 in the cache"));
 }
+
+}  // namespace burnish::encode_test

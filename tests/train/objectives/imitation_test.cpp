@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+namespace burnish::imitation_test {
 using burnish::train::walk_through;
 using testing::ElementsAre;
 
@@ -20,3 +21,5 @@ TEST(WalkThrough, NeverRepeatsATime) {
     for (size_t i = 0; i + 1 < steps.size(); ++i) EXPECT_GT(steps[i], steps[i + 1]);
   }
 }
+
+}  // namespace burnish::imitation_test

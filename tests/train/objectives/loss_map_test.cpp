@@ -11,7 +11,7 @@
 #include "train/subject/attached.h"
 #include "train/subject/choosing.h"
 
-using namespace burnish;
+namespace burnish::loss_map_test {
 using namespace burnish::train;
 
 namespace {
@@ -141,3 +141,5 @@ TEST(MeanError, OfWhatNothingCountsIsZeroAndFinite) {
   auto error = random({2, 4, 3, 3}, 1).square();
   EXPECT_TRUE(at::equal(mean_error({}, error, {}, at::zeros({2, 1, 3, 3})), at::zeros({2})));
 }
+
+}  // namespace burnish::loss_map_test

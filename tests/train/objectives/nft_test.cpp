@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+namespace burnish::nft_test {
 using namespace burnish::train;
 
 TEST(Optimality, IsTheDistanceFromTheGroupsMeanInDeviationsOfAll) {
@@ -24,3 +25,5 @@ TEST(Optimality, IsCutAtWhollyGoodAndWhollyBad) {
   EXPECT_EQ(r[1].item<double>(), 1);
   EXPECT_EQ(optimality_of(at::tensor({3., 3.}, at::kDouble), 2, 5)[0].item<double>(), 0.5) << "equal scores tell nothing";
 }
+
+}  // namespace burnish::nft_test

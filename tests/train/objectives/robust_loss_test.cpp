@@ -9,7 +9,7 @@
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"
 
-using namespace burnish;
+namespace burnish::robust_loss_test {
 using namespace burnish::train;
 
 namespace {
@@ -60,3 +60,5 @@ TEST(RobustLoss, UnknownWordsAreRefused) {
   EXPECT_THAT(test::error_of([] { parse_robust_loss("huber", "linear", 0.1, 1); }, Exit::config), testing::HasSubstr("exponential"));
   EXPECT_THAT(test::error_of([] { parse_robust_loss("huber", "snr", 0, 1); }, Exit::config), testing::HasSubstr("above 0"));
 }
+
+}  // namespace burnish::robust_loss_test

@@ -12,7 +12,7 @@
 #include "train/objectives/objective_kind.h"
 #include "train/samples/open_samples.h"
 
-using namespace burnish;
+namespace burnish::sample_loss_test {
 using namespace burnish::train;
 using test::flow_model;
 using test::random;
@@ -159,3 +159,5 @@ TEST_F(MaskInput, ItsContentNamesMaskCutAndGrid) {
   contents.insert(content(samples, 0));
   EXPECT_EQ(contents.size(), 5u);
 }
+
+}  // namespace burnish::sample_loss_test

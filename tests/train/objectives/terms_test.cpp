@@ -8,7 +8,7 @@
 #include "tests/train/objectives/small_objective.h"
 #include "train/objectives/sft_terms.h"
 
-using namespace burnish;
+namespace burnish::terms_test {
 using namespace burnish::train;
 using test::flow_model;
 using test::random;
@@ -212,3 +212,5 @@ TEST(Terms, TheClassTakesTheTriggerWordsPlaceWhateverIsDropped) {
   EXPECT_EQ(class_prompt("dog", samples, {.row = 0, .caption = "sks, red"}), "dog, red");
   EXPECT_EQ(class_prompt("dog", samples, {1}), "a photo of sks") << "it has no trigger word";
 }
+
+}  // namespace burnish::terms_test
