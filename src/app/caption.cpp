@@ -14,6 +14,7 @@
 #include "base/say.h"
 #include "base/threads.h"
 #include "captioning/florence2.h"
+#include "captioning/published.h"
 #include "config/command_line.h"
 #include "data/clip.h"
 #include "data/image.h"
@@ -62,8 +63,8 @@ class Captions {
     std::vector<data::Size> sides;
     for (const auto& place : places) {
       outcome_.tried(place.picture, "caption", [&] {
-        const auto shown = captioning::look(place.picture, options_.frames);
-        const auto prompt = captioning::prompt_of(options_.caption, !shown.times.empty());
+        const auto shown = captioning::look(place.picture, model_.sees_all() ? options_.frames : captioning::FrameRule{.most = 1});
+        const auto prompt = captioning::prompt_of(options_.caption, !shown.times.empty(), model_.prompts());
         const auto name = mix64(place.picture.filename().string());
         captioning::Request request{model_.ask(shown, prompt, options_.detail), name};
         if (!options_.layout.is_text())
@@ -102,13 +103,13 @@ class Captions {
 bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, FilesWritten& outcome) {
   const auto model_options = train::model_options(o.seen_by.model);
   auto names = o.seen_by.model.model;
-  std::ranges::transform(names, names.begin(), [](const auto& name) { return captioning::florence2_id_of(tagging::id_of(name)); });
+  std::ranges::transform(names, names.begin(), [](const auto& name) { return captioning::id_of(tagging::id_of(name)); });
   const auto files = models::open_model_files(
       {.model = names, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
   if (tagging::is_tagger(files)) return tag_pictures(o, files, work, outcome);
   if (captioning::Florence2::is_in(files)) return write_by_florence2(o, files, work, outcome);
   captioning::LanguageModel model(files, model_options, o.seen_by.processor_path);
-  check_belongs(o, Captioner::language_model, model.name());
+  check_belongs(o, model.sees_all() ? Captioner::language_model : Captioner::joy_caption, model.name());
   load(model, o);
   Captions captions(o, model, outcome);
   return by_batches(work, o.batch_size, "caption", [&](auto places, auto* journal) { return captions.write_batch(places, journal); });

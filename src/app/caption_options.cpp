@@ -1,6 +1,7 @@
 #include "app/caption_options.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/input_error.h"
 #include "base/limits.h"
@@ -23,20 +24,22 @@ struct OptionOfKinds {
 };
 const std::vector<OptionOfKinds>& options_of_kinds() {
   using enum Captioner;
-  const std::vector writers{language_model, florence2}, of_frames{language_model, tagger};
+  const std::vector writers{language_model, joy_caption, florence2}, of_boxes{language_model, florence2};
+  const std::vector language_models{language_model, joy_caption}, of_frames{language_model, tagger};
   static const std::vector<OptionOfKinds> kOptions{
-      {"caption_style", writers},        {"caption_prompt", writers},        {"caption_layout", writers},
-      {"caption_boxes", writers},        {"layout_pixels", writers},         {"dtype", writers},
+      {"caption_style", writers},        {"caption_prompt", writers},        {"caption_layout", of_boxes},
+      {"caption_boxes", of_boxes},       {"layout_pixels", of_boxes},        {"dtype", writers},
       {"max_new_tokens", writers},       {"tokenizer_path", writers},        {models::processor_option().name, writers},
-      {"num_frames", of_frames},         {"frame_rate", of_frames},          {"weight_format", {language_model}},
-      {"max_pixels", {language_model}},  {"frame_pixels", {language_model}}, {"repetition_penalty", {language_model}},
-      {"temperature", {language_model}}, {"num_beams", {florence2}},         {"tag_threshold", {tagger}},
+      {"num_frames", of_frames},         {"frame_rate", of_frames},          {"weight_format", language_models},
+      {"max_pixels", {language_model}},  {"frame_pixels", {language_model}}, {"repetition_penalty", language_models},
+      {"temperature", language_models},  {"num_beams", {florence2}},         {"tag_threshold", {tagger}},
       {"character_threshold", {tagger}}, {"tag_rating", {tagger}},           {"tag_order", {tagger}},
       {"tags_without", {tagger}},        {"keep_underscores", {tagger}},     {"caption_prefix", {tagger}}};
   return kOptions;
 }
 const char* name_of(Captioner kind) {
-  return kind == Captioner::tagger ? "taggers" : kind == Captioner::florence2 ? "Florence-2" : "language models";
+  constexpr std::array kNames{"Qwen-VL", "JoyCaption", "Florence-2", "taggers"};
+  return kNames.at(static_cast<size_t>(kind));
 }
 constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768, kMostBeams = 32;
 
@@ -142,10 +145,11 @@ void fields(config::Fields& f, CaptionOptions& o) {
       .one_of({"fill", "replace", "add"});
   f("caption_extension", o.extension, "ending of the files with captions");
   f("json", o.seen_by.json, "print what was written, and what could not be, as JSON, and nothing else");
-  model_fields(f, o.seen_by,
-               "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a "
-               "model that has one as its text encoder; or Florence-2-base and its kin, by name, id or folder; or a WD tagger of version "
-               "3: its folder, or wd-eva02-large-tagger-v3 and its kin");
+  model_fields(
+      f, o.seen_by,
+      "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a "
+      "model that has one as its text encoder; or JoyCaption-beta-one, Florence-2-base and its kin, by name, id or folder; or a WD "
+      "tagger of version 3: its folder, or wd-eva02-large-tagger-v3 and its kin");
   f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
       .label("Format of weights")
       .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"});
@@ -185,8 +189,10 @@ void check_belongs(const CaptionOptions& o, Captioner kind, const std::string& n
     if (option == options_of_kinds().end() || std::ranges::find(option->kinds, kind) != option->kinds.end()) continue;
     std::vector<std::string> kinds;
     for (auto one : option->kinds) kinds.emplace_back(name_of(one));
-    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", given,
-                 join(kinds, " and "), name);
+    auto named = kinds.back();
+    kinds.pop_back();
+    if (!kinds.empty()) named = join(kinds) + " and " + named;
+    problems.add("{} has no effect here: it belongs to {}, which the {} is not; take it out, or name another model", given, named, name);
   }
   problems.refuse("caption");
 }
@@ -200,7 +206,8 @@ void check(CaptionOptions& o) {
   if (o.folders.empty())
     problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
   if (o.seen_by.model.model.empty())
-    problems.add("model names a Qwen2.5-VL, a Qwen3-VL, a Florence-2 or a WD tagger; for example --model Qwen/Qwen3-VL-4B-Instruct");
+    problems.add(
+        "model names a Qwen2.5-VL, a Qwen3-VL, a JoyCaption, a Florence-2 or a WD tagger; for example --model Qwen/Qwen3-VL-4B-Instruct");
   problems.gather([&] { data::check_ending_written(o.extension); });
   problems.gather([&] { refuse_idle(listed, problems); });
   if (o.mode == "add" && !o.layout.is_text())

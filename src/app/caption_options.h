@@ -28,7 +28,7 @@ void fields(config::Fields& f, CaptionOptions& o);
 void check(CaptionOptions& o);
 
 /// The kinds of models that write captions.
-enum class Captioner { language_model, florence2, tagger };
+enum class Captioner { language_model, joy_caption, florence2, tagger };
 /// Refuses options that were given and belong to models of other kinds; `name` says what the model is.
 void check_belongs(const CaptionOptions& o, Captioner kind, const std::string& name);
 

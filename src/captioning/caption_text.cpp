@@ -45,20 +45,12 @@ std::string tags_of(const std::string& text, bool is_cut) {
 
 }  // namespace
 
-std::string prompt_of(const CaptionRule& rule, bool is_clip) {
-  const char* what = is_clip ? "video" : "image";
-  auto prompt = rule.prompt;
-  if (prompt.empty() && rule.is_tags)
-    prompt = fmt::format(
-        "List what this {} shows as short tags with commas between them and nothing else: the subject, what it looks like and does, the "
-        "setting, colors, light and style. At most 30 tags.",
-        what);
-  else if (prompt.empty())
-    prompt = fmt::format(
-        "Describe this {} in a few plain sentences: the subject, what it looks like and does, the setting, colors, light and style. Begin "
-        "with the subject, and say only what is seen.",
-        what);
-  return rule.trigger.empty() ? prompt : fmt::format("{} Call the main subject \"{}\".", prompt, rule.trigger);
+std::string prompt_of(const CaptionRule& rule, bool is_clip, const Prompts& prompts) {
+  auto filled = [&](const std::string& prompt) {
+    return fmt::format(fmt::runtime(prompt), fmt::arg("what", is_clip ? "video" : "image"), fmt::arg("word", rule.trigger));
+  };
+  const auto asked = rule.prompt.empty() ? filled(rule.is_tags ? prompts.tags : prompts.sentences) : rule.prompt;
+  return rule.trigger.empty() ? asked : asked + " " + filled(prompts.subject);
 }
 
 std::string prompt_for_boxes(const std::string& around) {

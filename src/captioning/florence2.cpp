@@ -24,7 +24,6 @@ namespace {
 
 const std::string kEye = "vision_tower", kWriter = "language_model";
 constexpr const char* kMarkOfEye = "vision_tower.convs.0.norm.weight";
-constexpr std::array kPublished{"Florence-2-base", "Florence-2-base-ft", "Florence-2-large", "Florence-2-large-ft"};
 
 /// A task by its mark, and what it asks in words (transformers: Florence2Processor); {} stands for what follows the mark.
 struct Task {
@@ -126,11 +125,6 @@ nlohmann::json part_of(const nlohmann::json& config, const char* name) {
 }
 
 }  // namespace
-
-std::string florence2_id_of(const std::string& name) {
-  const bool is_one = std::ranges::find(kPublished, name) != kPublished.end() && !io::is_there(name) && !io::is_folder(name);
-  return is_one ? "florence-community/" + name : name;
-}
 
 std::string sentence_of(const std::string& asked) {
   for (const auto& [mark, sentence] : kTasks) {

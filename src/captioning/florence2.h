@@ -14,10 +14,6 @@ namespace burnish::captioning {
 
 // Shape letters: B pictures, H height, W width, S side of what the eye sees, N tokens of a picture, E their width.
 
-/// Returns the id on a hub of a Florence-2 that is named without its author ("Florence-2-base"); the name itself where it is none, or
-/// something of that name is there.
-std::string florence2_id_of(const std::string& name);
-
 /// Returns what a task that is named by its mark, as in transformers ("<CAPTION>", "<CAPTION_TO_PHRASE_GROUNDING>a cat"), asks the model in
 /// words; a text of another kind as it is.
 std::string sentence_of(const std::string& asked);

@@ -5,10 +5,8 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
-#include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
@@ -17,8 +15,6 @@
 #include "io/model_values.h"
 #include "models/files/processor_settings.h"
 #include "models/parts/find_components.h"
-#include "models/parts/shared_components.h"
-#include "models/text/resample.h"
 
 namespace burnish::captioning {
 
@@ -26,11 +22,8 @@ namespace text = models::text;
 
 namespace {
 
-const std::string kLanguageModel = "language_model", kHead = "lm_head", kTower = "vision_tower";
-const std::vector<std::string> kPrefixes{"", "text_encoders.qwen25_7b.transformer.", "text_encoders.qwen3vl_4b.transformer.",
-                                         "text_encoders.qwen3vl_8b.transformer."};
+const std::string kLanguageModel = "language_model", kHead = "lm_head";
 constexpr int64_t kWidestTied = 2560;  // of the published models those as wide as this or narrower are tied
-constexpr int64_t kLeastFrameCells = 128;
 
 struct Head : nn::Module {
   Head(int64_t width, int64_t vocabulary, const at::TensorOptions& options) : layer(width, vocabulary, options, false) {
@@ -66,89 +59,64 @@ std::vector<text::SeenPicture> stacked(const std::vector<models::PictureText>& t
   return pictures;
 }
 
-at::Tensor levels_of(const at::Tensor& frames_FHW3) { return frames_FHW3.permute({0, 3, 1, 2}).to(at::kDouble); }
-
 }  // namespace
 
 LanguageModel::LanguageModel(const models::ModelFiles& files, const models::ModelOptions& options, const std::string& processor_path)
     : files_(files), options_(options), components_(files, options) {
-  find_language_model();
-  find_tower(processor_path);
-  find_head();
+  sight_ = find_qwen_sight(files);
+  if (!sight_) sight_ = find_joy_caption(files);
+  if (!sight_)
+    data_error(
+        "captioning",
+        "there is no Qwen2.5-VL, no Qwen3-VL and no JoyCaption in {}; name the folder of one with --model, or of a model that has one as "
+        "its text encoder",
+        files.describe());
+  const auto& language = sight_->language();
+  components_.add(
+      {.name = kLanguageModel,
+       .what = language.name + " language model",
+       .source = language.source,
+       .build = [config = language.config](const auto&, const auto& o) { return std::make_unique<text::QwenEncoder>(config, o); }});
+  sight_->add_tower(components_, files, processor_path);
+  add_head();
   find_tokenizer();
 }
 
-void LanguageModel::find_language_model() {
-  language_ = models::find_qwen(files_, kPrefixes, models::kQwen2Mark);
-  kind_ = {"Qwen2.5-VL", {"<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n", ""}, false};
-  if (!language_.entry) {
-    language_ = models::find_qwen3_vl(files_, kPrefixes);
-    kind_ = {"Qwen3-VL", {"<|im_start|>user\n", ""}, true};
-  }
-  if (!language_.entry)
-    data_error("captioning",
-               "there is no Qwen2.5-VL and no Qwen3-VL in {}; name the folder of one with --model, or of a model that has one as its text "
-               "encoder",
-               files_.describe());
-  kind_.chat.after = "<|im_end|>\n<|im_start|>assistant\n";
-  config_ = models::read_named(language_, kind_.tells_times ? text::qwen3_vl_config : text::qwen_config);
-  components_.add({.name = kLanguageModel,
-                   .what = kind_.name + " language model",
-                   .source = language_,
-                   .build = [config = config_](const auto&, const auto& o) { return std::make_unique<text::QwenEncoder>(config, o); }});
-}
-
-void LanguageModel::find_tower(const std::string& processor_path) {
-  const auto tower = models::find_vision_tower(files_, kPrefixes);
-  if (!tower.entry)
-    data_error("captioning", "the {} in {} has no vision tower, and sees no pictures; take files that have one", kind_.name,
-               language_.entry->label);
-  auto chosen = processor_path.empty() ? models::folder_with(*language_.entry, {"preprocessor_config.json", "processor_config.json"})
-                                       : processor_path;
-  if (kind_.tells_times) {
-    auto config = models::read_named(tower, text::qwen3_vl_vision_config);
-    vision_ = config;
-    pixels_ = models::find_pixel_rule(files_, chosen, text::qwen3_vl_pixels());
-    components_.add(models::vision_recipe(kTower, tower, config, pixels_));
-  } else {
-    auto config = models::read_named(tower, text::vision_config);
-    vision_ = config;
-    pixels_ = models::find_pixel_rule(files_, chosen, {});
-    components_.add(models::vision_recipe(kTower, tower, config, pixels_));
-  }
-}
-
-void LanguageModel::find_head() {
-  const auto& entry = *language_.entry;
+void LanguageModel::add_head() {
+  const auto& language = sight_->language();
+  const auto& entry = *language.source.entry;
+  const auto width = language.config.width;
   std::vector<std::string> prefixes;
-  for (const auto& prefix : kPrefixes) prefixes.insert(prefixes.end(), {prefix + "lm_head.", prefix + "language_model.lm_head."});
+  for (const auto& prefix : single_file_prefixes())
+    prefixes.insert(prefixes.end(), {prefix + "lm_head.", prefix + "language_model.lm_head."});
   if (auto tensors = models::find_below(entry, prefixes, "weight")) {
     const io::KeyMap keys({io::KeyRule{"weight", {"lm_head.weight"}}});
     const models::Source source{&entry, tensors, keys};
     const auto vocabulary = source.shapes().at("lm_head.weight").at(0);
-    components_.add(
-        {.name = kHead, .what = "head", .source = source, .build = [width = config_.width, vocabulary](const auto&, const auto& o) {
-           return std::make_unique<Head>(width, vocabulary, o);
-         }});
+    components_.add({.name = kHead, .what = "head", .source = source, .build = [width, vocabulary](const auto&, const auto& o) {
+                       return std::make_unique<Head>(width, vocabulary, o);
+                     }});
     return;
   }
-  if (!is_tied(entry.config).value_or(config_.width <= kWidestTied))
+  if (!is_tied(entry.config).value_or(width <= kWidestTied))
     data_error("captioning", "the {} in {} has no lm_head.weight, without which nothing is written; take the files of the whole model",
-               kind_.name, entry.label);
+               language.name, entry.label);
 }
 
 void LanguageModel::find_tokenizer() {
+  const auto& language = sight_->language();
+  const auto& entry = *language.source.entry;
   auto chosen = options_.tokenizer_path;
   if (chosen.empty() && !models::find_tokenizer(files_, "", "tokenizer"))
-    chosen = models::folder_with(*language_.entry, {"tokenizer.json", "vocab.json"});
-  tokenizer_ = models::load_seeing_qwen(models::tokenizer_folder(files_, chosen, "tokenizer", "Qwen"), kind_.chat);
-  if (tokenizer_->num_ids() > config_.vocab_size)
+    chosen = models::folder_with(entry, {"tokenizer.json", "vocab.json"});
+  tokenizer_ = language.load(models::tokenizer_folder(files_, chosen, "tokenizer", "Qwen"), language.chat);
+  if (tokenizer_->num_ids() > language.config.vocab_size)
     data_error("captioning", "the tokenizer has {} tokens and the {} knows {}; they belong to different models", tokenizer_->num_ids(),
-               kind_.name, config_.vocab_size);
-  for (const char* stop : {"<|im_end|>", "<|endoftext|>"}) {
-    if (auto ids = tokenizer_->encode_bare(stop); ids.size() == 1) stops_.push_back(ids[0]);
+               language.name, language.config.vocab_size);
+  for (const auto& end : language.ends) {
+    if (auto ids = tokenizer_->encode_bare(end); ids.size() == 1) stops_.push_back(ids[0]);
   }
-  const auto path = language_.entry->folder / "generation_config.json";
+  const auto path = entry.folder / "generation_config.json";
   if (!io::is_there(path)) return;
   const auto settings = io::read_json(path);
   const auto ends = settings.is_object() ? settings.value("eos_token_id", nlohmann::json()) : nlohmann::json();
@@ -162,72 +130,9 @@ const std::vector<std::string>& LanguageModel::written_with() {
   return kNames;
 }
 
-const text::Patching& LanguageModel::patching() const {
-  return std::visit([](const auto& config) -> const text::Patching& { return config; }, vision_);
-}
-
-/// Returns what the tower makes of a picture or of frames that a patch spans.
-at::Tensor LanguageModel::see(const at::Tensor& levels_F3HW) {
-  const auto patches = text::patches_of_frames(levels_F3HW, patching(), pixels_);
-  auto& tower = components_.module(kTower);
-  return kind_.tells_times ? static_cast<text::Qwen3VlVision&>(tower).forward(patches)
-                           : static_cast<text::QwenVision&>(tower).forward(patches);
-}
-
-/// Returns what stands before the prompt, with a token for each of the pictures that are seen.
-std::string LanguageModel::told(const Shown& shown, size_t num_slices) const {
-  if (shown.times.empty()) return models::kPictureInText;
-  const auto num_frames = static_cast<size_t>(patching().num_frames);
-  std::string told = kind_.tells_times ? "" : "<|vision_start|>";
-  for (size_t i = 0; i < num_slices; ++i) {
-    const auto first = i * num_frames, last = std::min(first + num_frames, shown.times.size()) - 1;
-    const char* pad = "<|video_pad|>";
-    told += kind_.tells_times
-                ? fmt::format("<{:.1f} seconds><|vision_start|>{}<|vision_end|>", (shown.times[first] + shown.times[last]) / 2, pad)
-                : pad;
-  }
-  return kind_.tells_times ? told : told + "<|vision_end|>";
-}
-
-/// Frames of a clip whose times are not told lie as far apart as time passes between them (transformers:
-/// Qwen2_5_VLModel.get_vision_position_ids).
-void LanguageModel::set_times(models::PictureText& text, const Shown& shown) const {
-  if (shown.times.empty() || kind_.tells_times) return;
-  const auto& config = std::get<text::VisionConfig>(vision_);
-  const auto gap = shown.times.size() > 1 ? (shown.times.back() - shown.times.front()) / static_cast<double>(shown.times.size() - 1) : 0.0;
-  const auto interval = static_cast<double>(config.places_per_second * config.num_frames) * gap;
-  for (size_t i = 1; i < text.pictures.size(); ++i) text.pictures[i].time = static_cast<int64_t>(static_cast<double>(i) * interval);
-}
-
 models::PictureText LanguageModel::ask(const Shown& shown, const std::string& prompt, const Detail& detail) {
   at::NoGradGuard no_grad;
-  const auto levels = levels_of(shown.frames_FHW3);
-  const bool is_clip = !shown.times.empty();
-  auto rule = pixels_;
-  if (is_clip) rule.most = detail.frame_pixels;
-  else if (detail.picture_pixels > 0) rule.most = std::min(rule.most, detail.picture_pixels);
-  if (is_clip) rule.least = kLeastFrameCells * patching().cell() * patching().cell();
-  rule.least = std::min(rule.least, rule.most);
-  const auto [height, width] = text::shown_size(levels.size(2), levels.size(3), patching(), rule);
-  nn::Tensors scaled;
-  for (const auto& frame : levels.unbind()) scaled.push_back(text::resampled(frame, height, width, text::Filter::bicubic));
-  const auto num_frames = patching().num_frames;
-  while (scaled.size() > 1 && std::ssize(scaled) % num_frames != 0) scaled.push_back(scaled.back());
-  nn::Tensors seen;
-  for (int64_t i = 0; i < std::ssize(scaled); i += num_frames) {
-    nn::Tensors slice(scaled.begin() + i, scaled.begin() + std::min(i + num_frames, std::ssize(scaled)));
-    seen.push_back(see(at::stack(slice)));
-  }
-  constexpr int64_t kNoLimit = 1 << 20;
-  auto text = models::picture_text(*tokenizer_, kind_.chat, {told(shown, seen.size())}, prompt, seen, kNoLimit);
-  set_times(text, shown);
-  return text;
-}
-
-BoxScale LanguageModel::box_scale(const models::PictureText& text) const {
-  if (kind_.tells_times || text.pictures.empty()) return {};
-  const auto& picture = text.pictures.front();
-  return {static_cast<double>(picture.rows() * patching().cell()), static_cast<double>(picture.columns() * patching().cell())};
+  return sight_->ask(components_, *tokenizer_, shown, prompt, detail);
 }
 
 int64_t LanguageModel::next_place(const models::PictureText& text) {
@@ -236,7 +141,7 @@ int64_t LanguageModel::next_place(const models::PictureText& text) {
 
 /// Computes the scores of the token that follows the last one of each text.
 at::Tensor LanguageModel::scores(const at::Tensor& ids_BL, text::QwenReading reading) {
-  reading.after = {config_.num_layers};
+  reading.after = {sight_->language().config.num_layers};
   auto& language = static_cast<text::QwenEncoder&>(components_.module(kLanguageModel));
   const auto states_BE = language.forward(ids_BL.to(options_.device), reading).front().select(1, -1);
   auto scores_BV = components_.find(kHead) != nullptr ? static_cast<Head&>(components_.module(kHead)).layer.forward(states_BE)

@@ -1,7 +1,7 @@
 #pragma once
 #include <filesystem>
 
-#include "captioning/language_model.h"
+#include "captioning/sight.h"
 
 namespace burnish::captioning {
 

@@ -39,6 +39,9 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"longcat_video", "kv_linear,proj,q_linear,qkv"},
                                                            {"boogu_image", kAttention},
                                                            {"kandinsky5-image", "to_key,to_query,to_value"},
+                                                           {"moss_image",
+                                                            "proj.q,proj.k,proj.v,proj.o,qkv,text_embedder.blocks.0.proj,"
+                                                            "text_embedder.blocks.1.proj"},
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
                                                            {"wan", kAttention},
@@ -79,10 +82,11 @@ Outcome distilled_flavour(const Value& value, const Settings& all) {
   return family(all) == "boogu_image" && (is_taken_by_itself || flavour.starts_with("v0.1-turbo")) ? carried(true) : left_out("");
 }
 
-/// The columns of frames that a flavour of Wan goes on from, and of the pictures that one of Boogu-Image changes.
+/// The columns of frames that a flavour of Wan goes on from, and of the pictures that one of Boogu-Image or MOSS-Image changes.
 Outcome frames_of_flavour(const Value& value, const Settings& all) {
   const auto flavour = lower(text_of(value));
   if (family(all) == "boogu_image") return flavour.starts_with("v0.1-edit") ? carried("edit_image") : left_out("");
+  if (family(all) == "moss_image") return flavour.ends_with("-edit") ? carried("edit_image") : left_out("");
   if (family(all) != "wan") return left_out("");
   if (flavour.starts_with("flf2v")) return carried("input_image,end_image");
   return flavour.starts_with("i2v") ? carried("input_image") : left_out("");
@@ -113,6 +117,7 @@ void model_rows(Table& table) {
     if (all.has("tokenizer_max_length")) return left_out("");
     if (family(all) == "sd3") return carried(154);
     if (family(all) == "boogu_image") return carried(1024);
+    if (family(all) == "moss_image") return carried(4096);
     return family(all) == "kandinsky5-image" ? carried(256) : left_out("");
   });
   table << rewritten("model_flavour", "", published_model).otherwise("");

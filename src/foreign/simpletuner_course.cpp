@@ -90,6 +90,7 @@ Outcome end_of_schedule(const Value& value, const Settings& all) {
 double shift_of(const Settings& all) {
   constexpr double kOfAll = 3;
   if (family(all) == "flux3_image") return 6.93;
+  if (family(all) == "moss_image") return 0;
   const auto given = all.number("flow_schedule_shift").value_or(kOfAll);
   if (is_h3(all) && given == kOfAll) return kShiftOfH3;
   return all.on("flow_schedule_auto_shift") ? 0 : std::max(0.0, given);
@@ -98,8 +99,11 @@ double shift_of(const Settings& all) {
 Outcome sampling(const Value&, const Settings& all) {
   if (has_unet(all) || family(all).empty()) return left_out("");
   if (family(all) == "ideogram") return carried("ideogram4_shift");
-  const bool by_size = all.on("flow_schedule_auto_shift") && family(all) != "flux3_image", is_uniform = all.on("flow_use_uniform_schedule");
+  const bool is_moss = family(all) == "moss_image";
+  const bool by_size = all.on("flow_schedule_auto_shift") && family(all) != "flux3_image" && !is_moss,
+             is_uniform = all.on("flow_use_uniform_schedule");
   if (is_uniform && by_size) return left_out("uniform draws are shifted by one number here (discrete_flow_shift)");
+  if (is_moss && !is_uniform) return carried("logit_normal_cut", "in 1000 levels there");
   if (is_uniform) return shift_of(all) > 0 ? carried("sigma", "in 1000 levels") : carried("uniform");
   if (by_size) return carried(family(all) == "qwen_image" ? "qwen_shift" : "flux_shift");
   return carried(shift_of(all) > 0 ? "shift" : "sigmoid");
@@ -165,6 +169,8 @@ void time_rows(Table& table) {
              return counts ? carried(shift_of(all)) : left_out("");
            }).otherwise(3.0);
   table << rewritten("flow_sigmoid_scale", "sigmoid_scale", [](const Value& value, const Settings& all) {
+             if (family(all) == "moss_image")
+               return left_out(number_of(value) == 1.0 ? "" : "the density of MOSS-Image (logit_normal_cut) has one width here");
              return has_unet(all) || family(all) == "ideogram" || all.on("flow_use_uniform_schedule") ? left_out("") : carried(value);
            }).otherwise(1.0);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -41,8 +42,20 @@ double edge_of(const Settings& all) {
 
 bool is_square(const Settings& all) { return all.on("dataset.crop") && lower(all.text("dataset.crop_aspect", "square")) == "square"; }
 
+/// What sides of pictures are multiples of, whatever the settings say, for the kinds of models that insist on it; 0 for others.
+double step_of_kind(const Settings& all) {
+  static const std::map<std::string, double> kSteps{{"sd1x", 64},        {"sdxl", 64},       {"flux", 64},         {"sd3", 64},
+                                                    {"ltxvideo2", 64},   {"qwen_image", 32}, {"infinitetalk", 32}, {"flux2", 16},
+                                                    {"flux3_image", 16}, {"anima", 16},      {"moss_image", 16},   {"longcat_video", 64}};
+  if (family(all) == "wan") return lower(all.text("model_flavour")).find("5b") == std::string::npos ? 32 : 64;
+  const auto found = kSteps.find(family(all));
+  return found == kSteps.end() ? 0 : found->second;
+}
+
 int64_t whole_steps(double pixels, const Settings& all) {
-  const auto step = std::max(8.0, all.number("dataset.aspect_bucket_alignment").value_or(64));
+  constexpr double kOfAll = 64, kLeast = 8;
+  const auto of_kind = step_of_kind(all);
+  const auto step = of_kind > 0 ? of_kind : std::max(kLeast, all.number("dataset.aspect_bucket_alignment").value_or(kOfAll));
   return static_cast<int64_t>(std::max(step, std::round(pixels / step) * step));
 }
 

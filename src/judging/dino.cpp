@@ -42,8 +42,8 @@ io::KeyMap dino_keys() {
 }
 
 /// Reads how pictures are shown; published with it are sides of 224 out of 256 and ImageNet's colours.
-SquareRule rule_of(const models::ModelFiles& files, const models::ModelEntry& entry, int64_t patch) {
-  SquareRule rule{.scaled = 256, .side = 224, .colours = models::text::imagenet_pixels()};
+models::SquareRule rule_of(const models::ModelFiles& files, const models::ModelEntry& entry, int64_t patch) {
+  models::SquareRule rule{.scaled = 256, .side = 224, .colours = models::text::imagenet_pixels()};
   const auto processor = models::find_processor(files, models::folder_with(entry, {"preprocessor_config.json"}));
   if (!processor) return rule;
   return models::naming(processor->file.string(), [&] {

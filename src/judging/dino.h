@@ -12,7 +12,7 @@ class Dino final : public Eye {
   static bool is_in(const models::ModelFiles& files);
 
   const char* name() const override { return "DINOv2"; }
-  at::Tensor shown(const at::Tensor& picture_HW3) const override { return square_of(picture_HW3, rule_); }
+  at::Tensor shown(const at::Tensor& picture_HW3) const override { return models::square_of(picture_HW3, rule_); }
 
  private:
   at::Tensor rows_of(const at::Tensor& image_N3SS) override;

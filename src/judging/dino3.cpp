@@ -28,8 +28,8 @@ bool is_dino3(const models::ModelEntry& entry) {
 }
 
 /// Reads how pictures are shown; published with it are sides of 224 and ImageNet's colours.
-SquareRule rule_of_dino3(const models::ModelFiles& files, const models::ModelEntry& entry, int64_t patch) {
-  SquareRule rule{.colours = models::text::imagenet_pixels(), .filter = models::text::Filter::bilinear, .is_rounded = false};
+models::SquareRule rule_of_dino3(const models::ModelFiles& files, const models::ModelEntry& entry, int64_t patch) {
+  models::SquareRule rule{.colours = models::text::imagenet_pixels(), .filter = models::text::Filter::bilinear, .is_rounded = false};
   const auto processor = models::find_processor(files, models::folder_with(entry, {"preprocessor_config.json"}));
   if (!processor) return rule;
   return models::naming(processor->file.string(), [&] {

@@ -13,7 +13,7 @@ class Dino3 final : public Eye {
   static bool is_in(const models::ModelFiles& files);
 
   const char* name() const override { return "DINOv3"; }
-  at::Tensor shown(const at::Tensor& picture_HW3) const override { return squeezed(picture_HW3, rule_); }
+  at::Tensor shown(const at::Tensor& picture_HW3) const override { return models::squeezed(picture_HW3, rule_); }
 
  private:
   at::Tensor rows_of(const at::Tensor& image_N3SS) override;

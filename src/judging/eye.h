@@ -1,6 +1,6 @@
 #pragma once
-#include "judging/square.h"
 #include "models/model/components.h"
+#include "models/parts/square.h"
 
 namespace burnish::judging {
 
@@ -30,7 +30,7 @@ class Eye {
 
   const models::ModelOptions& options_;
   models::Components components_;
-  SquareRule rule_;
+  models::SquareRule rule_;
 };
 
 }  // namespace burnish::judging

@@ -17,7 +17,7 @@ class Likeness final : public Eye {
   static bool is_in(const models::ModelFiles& files);
 
   const char* name() const override { return "CLIP"; }
-  at::Tensor shown(const at::Tensor& picture_HW3) const override { return square_of(picture_HW3, rule_); }
+  at::Tensor shown(const at::Tensor& picture_HW3) const override { return models::square_of(picture_HW3, rule_); }
   /// Returns unit vectors [N, D] in fp32 of texts, which lie among those of pictures.
   at::Tensor of_texts(const std::vector<std::string>& texts);
 

@@ -14,7 +14,7 @@ class Siglip final : public Eye {
 
   const char* name() const override { return "SigLIP"; }
   /// The whole picture, out of shape.
-  at::Tensor shown(const at::Tensor& picture_HW3) const override { return squeezed(picture_HW3, rule_); }
+  at::Tensor shown(const at::Tensor& picture_HW3) const override { return models::squeezed(picture_HW3, rule_); }
 
  private:
   at::Tensor rows_of(const at::Tensor& image_N3SS) override;

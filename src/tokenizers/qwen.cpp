@@ -1,5 +1,5 @@
 // Qwen's tokenizer: special tokens, NFC, split into words, then byte-level BPE (the steps of the tokenizer.json published with Qwen2, Qwen3
-// and Qwen3.5).
+// and Qwen3.5), and Llama 3's, which is of their kind.
 #include "tokenizers/qwen.h"
 
 #include <algorithm>
@@ -18,6 +18,10 @@ namespace {
 struct Kind {
   const char *name, *pattern;
   bool (*is_in_word)(int32_t code);
+  const char* pad = "<|endoftext|>";  ///< the token that pads, where the settings name none
+  size_t most_digits = 1;             ///< digits that are one word
+  bool composes = true;               ///< whether characters are composed first (NFC)
+  bool may_take_words_whole = false;  ///< whether a word that is a token may be that one, whatever merges make of it
 };
 constexpr Kind kQwen2{"Qwen2's and Qwen3's",
                       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
@@ -26,11 +30,19 @@ constexpr Kind kQwen35{
     "Qwen3.5's",
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     [](int32_t code) { return is_letter(code) || is_mark(code); }};
+constexpr Kind kLlama3{
+    .name = "Llama 3's",
+    .pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    .is_in_word = is_letter,
+    .pad = "<|end_of_text|>",
+    .most_digits = 3,
+    .composes = false,
+    .may_take_words_whole = true};
 
 /// A data Error for a tokenizer.json that says otherwise.
 void check_steps(const Kind& kind, const nlohmann::json& file, const std::filesystem::path& path) {
   const nlohmann::json expected = {
-      {"normalizer", {{"type", "NFC"}}},
+      {"normalizer", kind.composes ? nlohmann::json{{"type", "NFC"}} : nlohmann::json()},
       {"split", {{"type", "Split"}, {"pattern", {{"Regex", kind.pattern}}}, {"behavior", "Isolated"}, {"invert", false}}}};
   const auto& steps = file.at("pre_tokenizer").at("pretokenizers");
   bool splits = steps.size() == 2 && steps[0] == expected["split"] && steps[1].at("type") == "ByteLevel" &&
@@ -39,7 +51,8 @@ void check_steps(const Kind& kind, const nlohmann::json& file, const std::filesy
   bool strips = std::ranges::any_of(added, [](const auto& token) {
     return token.value("lstrip", false) || token.value("rstrip", false) || token.value("single_word", false);
   });
-  if (!splits || strips || file.at("normalizer") != expected["normalizer"] || file.at("model").value("ignore_merges", false))
+  const bool takes_words_whole = file.at("model").value("ignore_merges", false) && !kind.may_take_words_whole;
+  if (!splits || strips || file.at("normalizer") != expected["normalizer"] || takes_words_whole)
     data_error("tokenizers", "{} normalises or splits text in another way than {} tokenizers; it is another model's", path.string(),
                kind.name);
 }
@@ -62,7 +75,7 @@ class QwenTokenizer : public ChatTokenizer {
         data_error("tokenizers", "the vocabulary in {} lacks the byte {}, with which any text may be written; it is damaged",
                    folder.string(), byte);
     }
-    pad_id_ = id_of(special_token(settings, "pad_token", "<|endoftext|>"));
+    pad_id_ = id_of(special_token(settings, "pad_token", kind.pad));
     end_id_ = -1;
     num_ids_ = pairs_.num_ids();
     for (const auto& [token, id] : special_) num_ids_ = std::max(num_ids_, id + 1);
@@ -78,7 +91,7 @@ class QwenTokenizer : public ChatTokenizer {
   std::vector<int64_t> ids_of(const std::string& text) const {
     std::vector<int64_t> ids;
     append_with_special(text, special_, ids, [&](std::string_view plain) {
-      auto codes = compose(code_points(plain));
+      auto codes = kind_.composes ? compose(code_points(plain)) : code_points(plain);
       for (size_t i = 0; i < codes.size();) {
         std::string word;
         for (auto end = word_end(codes, i); i < end; ++i) word += to_utf8(codes[i]);
@@ -96,7 +109,7 @@ class QwenTokenizer : public ChatTokenizer {
     const auto is_in_word = kind_.is_in_word;
     if (auto letters = i + leads; letters < codes.size() && is_in_word(codes[letters])) return run_end(codes, letters, is_in_word);
     if (is_in_word(codes[i])) return i + 1;  // a mark, with nothing of a word behind it
-    if (is_number(at(0))) return i + 1;
+    if (is_number(at(0))) return std::min(run_end(codes, i, is_number), i + kind_.most_digits);
     auto is_out = [&](int32_t code) { return is_other(code) && !is_in_word(code); };
     if (auto end = others_end(codes, i, is_line_end, is_out); end > i) return end;
     return blanks_end(codes, i);
@@ -115,6 +128,10 @@ class QwenTokenizer : public ChatTokenizer {
 
 std::unique_ptr<ChatTokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat) {
   return std::make_unique<QwenTokenizer>(folder, chat, kQwen2);
+}
+
+std::unique_ptr<ChatTokenizer> load_llama3(const std::filesystem::path& folder, const ChatTemplate& chat) {
+  return std::make_unique<QwenTokenizer>(folder, chat, kLlama3);
 }
 
 std::unique_ptr<ChatTokenizer> load_qwen35(const std::filesystem::path& folder, const ChatTemplate& chat) {

@@ -28,4 +28,7 @@ std::unique_ptr<ChatTokenizer> load_qwen(const std::filesystem::path& folder, co
 /// Loads Qwen3.5's, which takes marks for letters.
 std::unique_ptr<ChatTokenizer> load_qwen35(const std::filesystem::path& folder, const ChatTemplate& chat = {});
 
+/// Loads Llama 3's, which composes no characters and takes up to three digits together.
+std::unique_ptr<ChatTokenizer> load_llama3(const std::filesystem::path& folder, const ChatTemplate& chat = {});
+
 }  // namespace burnish::tokenizers

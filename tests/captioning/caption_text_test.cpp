@@ -4,6 +4,8 @@
 
 namespace burnish::captioning {
 
+const Prompts kPrompts{.sentences = "Describe this {what}.", .tags = "List tags of this {what}.", .subject = "Call it \"{word}\"."};
+
 TEST(CaptionText, SentencesBecomeOneLine) {
   EXPECT_EQ(caption_of({}, {.ids = {}, .text = "A cat.\n\nIt  sleeps."}, "old"), "A cat. It sleeps.");
 }
@@ -23,7 +25,7 @@ TEST(CaptionText, TheTriggerWordStandsBeforeACaptionThatDoesNotHoldIt) {
   EXPECT_EQ(caption_of(rule, {.ids = {}, .text = "A cat."}, ""), "sks, A cat.");
   EXPECT_EQ(caption_of(rule, {.ids = {}, .text = "The sks cat."}, ""), "The sks cat.");
   EXPECT_EQ(caption_of(rule, {.ids = {}, .text = ""}, ""), "sks");
-  EXPECT_NE(prompt_of(rule, false).find("\"sks\""), std::string::npos);
+  EXPECT_NE(prompt_of(rule, false, kPrompts).find("\"sks\""), std::string::npos);
 }
 
 TEST(CaptionText, WhatIsAddedGoesBehindWhatIsThere) {
@@ -32,9 +34,9 @@ TEST(CaptionText, WhatIsAddedGoesBehindWhatIsThere) {
 }
 
 TEST(CaptionText, PromptsAskAboutPicturesOrClipsAndGiveWayToOnesOwn) {
-  EXPECT_NE(prompt_of({}, false).find("this image"), std::string::npos);
-  EXPECT_NE(prompt_of({.is_tags = true}, true).find("this video"), std::string::npos);
-  EXPECT_EQ(prompt_of({.prompt = "What is it?"}, true), "What is it?");
+  EXPECT_NE(prompt_of({}, false, kPrompts).find("this image"), std::string::npos);
+  EXPECT_NE(prompt_of({.is_tags = true}, true, kPrompts).find("this video"), std::string::npos);
+  EXPECT_EQ(prompt_of({.prompt = "What is it?"}, true, kPrompts), "What is it?");
 }
 
 }  // namespace burnish::captioning

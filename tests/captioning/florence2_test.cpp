@@ -13,7 +13,7 @@
 #include "captioning/regions.h"
 #include "data/image.h"
 #include "io/safetensors.h"
-#include "models/files/open_files.h"
+#include "tests/captioning/opened.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -21,20 +21,8 @@ namespace burnish::captioning {
 
 namespace {
 
-/// A model of the golden files, or of a folder, loaded in fp32.
-struct OpenedFlorence {
-  explicit OpenedFlorence(const std::string& folder)
-      : files(models::open_files({.model = {folder.starts_with('/') ? folder : test::golden_path("florence2/" + folder)},
-                                  .model_paths = {},
-                                  .model_id_with_origin_paths = {}},
-                                 [](const std::string&) { return std::nullopt; })),
-        options{.dtype = at::kFloat, .device = test::device()},
-        model(files, options, "") {
-    for (const auto& component : model.components().list()) model.components().load(component.name);
-  }
-  models::ModelFiles files;
-  models::ModelOptions options;
-  Florence2 model;
+struct OpenedFlorence : Opened<Florence2> {
+  explicit OpenedFlorence(const std::string& folder) : Opened(folder.starts_with('/') ? folder : "florence2/" + folder) {}
 };
 
 at::Tensor shown(const Florence2& model) {

@@ -1,4 +1,5 @@
-// Parity: what a model writes, token by token, with transformers' generate (tests/golden/make_captions.py).
+// Parity: what a model writes, token by token, with transformers' generate (tests/golden/make_captions.py,
+// make_joy_caption.py).
 #include "captioning/write.h"
 
 #include <gmock/gmock.h>
@@ -10,28 +11,13 @@
 #include "base/error.h"
 #include "data/image.h"
 #include "io/safetensors.h"
-#include "models/files/open_files.h"
+#include "tests/captioning/opened.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
 namespace burnish::captioning {
 
 namespace {
-
-/// A model of the golden files, loaded in fp32.
-struct Opened {
-  explicit Opened(const std::string& folder)
-      : files(models::open_files(
-            {.model = {folder.starts_with('/') ? folder : test::golden_path(folder)}, .model_paths = {}, .model_id_with_origin_paths = {}},
-            [](const std::string&) { return std::nullopt; })),
-        options{.dtype = at::kFloat, .device = test::device()},
-        model(files, options, "") {
-    for (const auto& component : model.components().list()) model.components().load(component.name);
-  }
-  models::ModelFiles files;
-  models::ModelOptions options;
-  LanguageModel model;
-};
 
 Shown picture(const std::string& name) { return {data::decode_image(test::golden_path("captions/" + name)).unsqueeze(0)}; }
 
@@ -60,14 +46,18 @@ WritingRule rule_of(const nlohmann::json& row) {
   return {.max_new_tokens = row["max_new_tokens"], .tokens = {.repetition_penalty = row["penalty"]}};
 }
 
-nlohmann::json cases() { return nlohmann::json::parse(std::ifstream(test::golden_path("captions/captions.json"))); }
+nlohmann::json cases() {
+  auto all = nlohmann::json::parse(std::ifstream(test::golden_path("captions/captions.json")));
+  all.update(nlohmann::json::parse(std::ifstream(test::golden_path("joy_caption/captions.json"))));
+  return all;
+}
 
 }  // namespace
 
 TEST(Write, EveryTokenIsTheOneOfTransformers) {
   const auto all = cases();
   for (const auto& [folder, rows] : all.items()) {
-    Opened opened(folder);
+    Opened<LanguageModel> opened(folder);
     for (const auto& row : rows) {
       const auto written = write(opened.model, requests_of(opened.model, row), rule_of(row));
       ASSERT_TRUE(written);
@@ -78,7 +68,7 @@ TEST(Write, EveryTokenIsTheOneOfTransformers) {
 }
 
 TEST(Write, ATextEndsBeforeATokenThatStopsAndOthersGoOn) {
-  Opened opened("captions/qwen3_vl");
+  Opened<LanguageModel> opened("captions/qwen3_vl");
   const WritingRule rule{.max_new_tokens = 12, .tokens = {.repetition_penalty = 1.3}};
   const std::vector<Request> requests{{opened.model.ask(picture("pictures/a.png"), kPrompt, {})},
                                       {opened.model.ask(picture("pictures/b.png"), kPrompt, {})}};
@@ -90,7 +80,7 @@ TEST(Write, ATextEndsBeforeATokenThatStopsAndOthersGoOn) {
   test::Scratch scratch;
   std::filesystem::copy(test::golden_path("captions/qwen3_vl"), scratch / "model");
   std::ofstream(scratch / "model/generation_config.json") << nlohmann::json({{"eos_token_id", {stop}}});
-  Opened ending((scratch / "model").string());
+  Opened<LanguageModel> ending((scratch / "model").string());
   const auto stopped = *write(ending.model, requests, rule);
   EXPECT_EQ(stopped[0].ids, (std::vector<int64_t>(whole[0].ids.begin(), place)));
   EXPECT_FALSE(stopped[0].is_cut);
@@ -101,7 +91,7 @@ TEST(Write, ATextEndsBeforeATokenThatStopsAndOthersGoOn) {
 }
 
 TEST(Write, WhatIsDrawnDependsOnAPicturesNameAndNotOnItsBatch) {
-  Opened opened("captions/qwen3_vl");
+  Opened<LanguageModel> opened("captions/qwen3_vl");
   const WritingRule rule{.max_new_tokens = 8, .tokens = {.temperature = 2}, .seed = 5};
   auto asked = [&](const std::string& name) { return opened.model.ask(picture("pictures/" + name), kPrompt, {}); };
   const Request a{asked("a.png"), 11}, b{asked("b.png"), 12}, c{asked("a.png"), 13};
@@ -112,12 +102,12 @@ TEST(Write, WhatIsDrawnDependsOnAPicturesNameAndNotOnItsBatch) {
 
 TEST(LanguageModel, BoxesCountInWhatAModelCountsIn) {
   // transformers' smart_resize shows Qwen2.5-VL 60 by 44 pixels as 56 by 56, and 40 by 84 as 56 by 84.
-  Opened qwen25("qwen_edit_pipeline/model");
+  Opened<LanguageModel> qwen25("qwen_edit_pipeline/model");
   const auto a = qwen25.model.box_scale(qwen25.model.ask(picture("pictures/a.png"), kPrompt, {}));
   const auto b = qwen25.model.box_scale(qwen25.model.ask(picture("pictures/b.png"), kPrompt, {}));
   EXPECT_EQ(std::pair(a.height, a.width), std::pair(56.0, 56.0));
   EXPECT_EQ(std::pair(b.height, b.width), std::pair(84.0, 56.0));
-  Opened qwen3("captions/qwen3_vl");
+  Opened<LanguageModel> qwen3("captions/qwen3_vl");
   const auto third = qwen3.model.box_scale(qwen3.model.ask(picture("pictures/b.png"), kPrompt, {}));
   EXPECT_EQ(std::pair(third.height, third.width), std::pair(1000.0, 1000.0));
 }
@@ -137,7 +127,7 @@ TEST(LanguageModel, NamesWhatIsMissing) {
                           std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
     io::save_safetensors(scratch / part / "model.safetensors", kept);
     try {
-      Opened opened((scratch / part).string());
+      Opened<LanguageModel> opened((scratch / part).string());
     } catch (const Error& error) {
       return std::string(error.what());
     }

@@ -162,6 +162,41 @@ TEST_F(SimpleTuner, BooguImageIsTheDistilledModelWhereNoFlavourIsNamed) {
   EXPECT_FALSE(with({{"model_family", "flux"}, {"model_flavour", "v0.1-turbo"}}).is_from("is_distilled"));
 }
 
+TEST_F(SimpleTuner, MossImageDrawsTimesAsItsMakersDid) {
+  auto done = with({{"model_family", "moss_image"}, {"model_flavour", "sft-edit"}, {"flow_schedule_auto_shift", true}});
+  EXPECT_EQ(done.value("lora_target_modules"), "proj.q,proj.k,proj.v,proj.o,qkv,text_embedder.blocks.0.proj,text_embedder.blocks.1.proj");
+  EXPECT_EQ(done.value("max_sequence_length"), 4096);
+  EXPECT_EQ(done.value("extra_inputs"), "edit_image");
+  EXPECT_EQ(done.value("timestep_sampling"), "logit_normal_cut");
+  for (const char* ours : {"discrete_flow_shift", "sigmoid_scale"}) EXPECT_FALSE(done.is_from(ours)) << ours;
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("not trained here"))));
+  done = with({{"model_family", "moss_image"}, {"flow_sigmoid_scale", 0.5}, {"moss_image_auto_json", true}});
+  EXPECT_FALSE(done.is_from("extra_inputs"));
+  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("flow_sigmoid_scale = 0.5: the density of MOSS-Image")));
+  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("moss_image_auto_json = true")));
+  EXPECT_EQ(with({{"model_family", "moss_image"}, {"flow_use_uniform_schedule", true}}).value("timestep_sampling"), "uniform");
+}
+
+TEST_F(SimpleTuner, SidesAreMultiplesOfWhatAKindInsistsOn) {
+  write_datasets(Value::array({{{"id", "cats"},
+                                {"type", "local"},
+                                {"instance_data_dir", folder("cats")},
+                                {"resolution", 520},
+                                {"resolution_type", "pixel_area"},
+                                {"cache_dir_vae", "cache/vae"}}}));
+  auto steps = [&](const char* kind, const Value& more = Value::object()) {
+    Value all{{"data_backend_config", "config/multidatabackend.json"}, {"model_family", kind}};
+    all.update(more);
+    return with(all).value("bucket_reso_steps");
+  };
+  for (const char* kind : {"flux", "sd3", "ltxvideo2"}) EXPECT_EQ(steps(kind, {{"aspect_bucket_alignment", 8}}), 64) << kind;
+  for (const char* kind : {"flux2", "flux3_image", "anima", "moss_image"}) EXPECT_EQ(steps(kind), 16) << kind;
+  for (const char* kind : {"qwen_image", "wan", "infinitetalk"}) EXPECT_EQ(steps(kind), 32) << kind;
+  EXPECT_EQ(steps("wan", {{"model_flavour", "t2v-5b"}}), 64);
+  EXPECT_EQ(steps("z_image"), 64);
+  EXPECT_EQ(steps("z_image", {{"aspect_bucket_alignment", 8}}), 8);
+}
+
 TEST_F(SimpleTuner, InfiniteTalkHearsClips) {
   auto done = with({{"model_family", "infinitetalk"}, {"model_flavour", "single-14b-480p"}, {"framerate", 25}});
   EXPECT_EQ(done.value("lora_target_modules"),

@@ -97,6 +97,13 @@ TEST(Tokenizer, Qwen35EqualsTransformers) {
             std::string::npos);
 }
 
+TEST(Tokenizer, Llama3EqualsTransformers) {
+  expect_golden(*tokenizers::load_llama3(kGolden / "llama3_json"), "llama3", 24, "llama3_ids.safetensors", 600, "qwen_strings.json");
+  EXPECT_NE(test::error_of([] { tokenizers::load_llama3(kGolden / "qwen_json"); }).find("another way than Llama 3's tokenizers"),
+            std::string::npos);
+  EXPECT_NE(test::error_of([] { tokenizers::load_qwen(kGolden / "llama3_json"); }).find("another way than Qwen2's"), std::string::npos);
+}
+
 TEST(Tokenizer, TekkenEqualsTransformers) {
   for (const char* folder : {"tekken", "tekken_json"}) {
     auto tokenizer = tokenizers::load_tekken(kGolden / folder);

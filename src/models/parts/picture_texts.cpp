@@ -19,7 +19,7 @@ namespace burnish::models {
 
 namespace {
 
-constexpr const char *kPictureToken = "<|image_pad|>", *kFrameToken = "<|video_pad|>";
+constexpr const char* kPictureToken = "<|image_pad|>";
 
 /// `id` is the token that stands for each of the picture's own.
 void add_picture(PictureText& text, const at::Tensor& seen, int64_t id = 0) {
@@ -27,26 +27,29 @@ void add_picture(PictureText& text, const at::Tensor& seen, int64_t id = 0) {
   text.ids.resize(text.ids.size() + static_cast<size_t>(picture.num_tokens()), id);
 }
 
-/// The tokens that stand for a picture and, where the vocabulary has one, for a frame of a clip.
-std::vector<int64_t> picture_tokens(const tokenizers::ChatTokenizer& tokenizer) {
-  std::vector<int64_t> tokens{picture_token(tokenizer)};
-  if (auto ids = tokenizer.encode_bare(kFrameToken); ids.size() == 1) tokens.push_back(ids[0]);
-  return tokens;
+/// The ids of tokens, of which the vocabulary has the first, and may have the others.
+std::vector<int64_t> ids_of(const tokenizers::ChatTokenizer& tokenizer, const std::vector<std::string>& tokens) {
+  std::vector<int64_t> found;
+  for (const auto& token : tokens) {
+    if (auto ids = tokenizer.encode_bare(token); ids.size() == 1) found.push_back(ids[0]);
+    else if (found.empty()) data_error("models", "the tokenizer knows no {}, which stands for a picture; take the model's own", token);
+  }
+  return found;
 }
 
 }  // namespace
 
 PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat,
-                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen,
-                         int64_t limit) {
+                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit,
+                         const std::vector<std::string>& stand_for_pictures) {
   PictureText text;
   text.ids = tokenizer.encode_bare(chat.before);
   text.num_dropped = std::ssize(text.ids);
-  const auto stand_for_pictures = seen.empty() ? std::vector<int64_t>() : picture_tokens(tokenizer);
+  const auto ids_of_pictures = seen.empty() ? std::vector<int64_t>() : ids_of(tokenizer, stand_for_pictures);
   auto next = seen.begin();
   for (const auto& part : told) {
     for (auto id : tokenizer.encode_bare(part)) {
-      if (std::ranges::find(stand_for_pictures, id) != stand_for_pictures.end()) add_picture(text, *next++, id);
+      if (std::ranges::find(ids_of_pictures, id) != ids_of_pictures.end()) add_picture(text, *next++, id);
       else text.ids.push_back(id);
     }
   }
@@ -63,12 +66,7 @@ PictureText longest_picture_text(const std::vector<at::Tensor>& seen, int64_t li
   return text;
 }
 
-int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer) {
-  auto ids = tokenizer.encode_bare(kPictureToken);
-  if (ids.size() != 1)
-    data_error("models", "the tokenizer knows no {}, which stands for a reference picture; take that of Qwen2.5-VL", kPictureToken);
-  return ids[0];
-}
+int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer) { return ids_of(tokenizer, {kPictureToken}).front(); }
 
 std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesystem::path& folder, const tokenizers::ChatTemplate& chat) {
   auto tokenizer = tokenizers::load_qwen(folder, chat);

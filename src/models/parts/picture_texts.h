@@ -25,9 +25,11 @@ inline constexpr const char* kFramesInText = "<|vision_start|><|video_pad|><|vis
 
 /// Makes the conversation `chat` around a prompt. `told`, whose parts are cut into tokens each by itself, and in which kPictureInText
 /// stands once for each picture, or the token of a frame of a clip, comes before the prompt; `seen` is what the vision tower made of them
-/// (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit` tokens.
+/// (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit` tokens. `stand_for_pictures` are the tokens that
+/// do; those that the vocabulary lacks stand for none, but the first has to be there.
 PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat,
-                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit);
+                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit,
+                         const std::vector<std::string>& stand_for_pictures = {"<|image_pad|>", "<|video_pad|>"});
 /// Makes the longest conversation, in place of a prompt that is not known.
 PictureText longest_picture_text(const std::vector<at::Tensor>& seen, int64_t limit);
 /// Returns the token that stands for a picture; a data Error where the vocabulary has none.

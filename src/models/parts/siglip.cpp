@@ -12,6 +12,7 @@
 
 #include "base/input_error.h"
 #include "io/model_values.h"
+#include "models/files/processor_settings.h"
 #include "models/parts/find_components.h"
 #include "models/text/clip_layer.h"
 #include "models/text/resample.h"
@@ -22,6 +23,7 @@ namespace burnish::models {
 namespace {
 
 constexpr const char* kSiglip = "SigLIP image encoder";
+constexpr int64_t kPillowLanczos = 1, kPillowBilinear = 2, kPillowBicubic = 3;
 const std::string kSiglipPrefix = "vision_model.", kSiglipMark = "head.probe";
 
 /// Returns what stands before the tower's names in an entry; nothing where it has no tower.
@@ -85,7 +87,7 @@ SiglipConfig siglip_config(const nlohmann::json& json, const io::Shapes& shapes)
   c.width = io::side_of(shapes, "embeddings.patch_embedding.weight", 0, kSiglip);
   c.patch = io::side_of(shapes, "embeddings.patch_embedding.weight", 2, kSiglip);
   c.num_patches = io::side_of(shapes, "embeddings.position_embedding.weight", 0, kSiglip);
-  c.hidden = io::side_of(shapes, "head.mlp.fc1.weight", 0, kSiglip);
+  c.hidden = io::side_of(shapes, "encoder.layers.0.mlp.fc1.weight", 0, kSiglip);
   c.num_layers = io::count_of(shapes, "encoder.layers.{}.layer_norm1.weight");
   c.num_heads = c.width % 72 == 0 ? c.width / 72 : 1;
   auto side = std::llround(std::sqrt(static_cast<double>(c.num_patches)));
@@ -110,8 +112,8 @@ SiglipVision::SiglipVision(const SiglipConfig& c, const at::TensorOptions& optio
     : config_(c),
       patch_embedding_(3, c.width, c.patch, c.patch, 0, options),
       position_embedding_(c.num_patches, c.width, options),
-      post_norm_(c.width, c.eps, options),
-      pool_(std::make_unique<Pool>(c, options)) {
+      post_norm_(c.pools ? std::make_unique<nn::LayerNorm>(c.width, c.eps, options) : nullptr),
+      pool_(c.pools ? std::make_unique<Pool>(c, options) : nullptr) {
   own("embeddings.patch_embedding", patch_embedding_);
   own("embeddings.position_embedding", position_embedding_);
   const text::ClipLayer::Sizes sizes{c.width, c.hidden, c.num_heads, c.eps, text::Gelu::tanh, /*causal=*/false};
@@ -119,7 +121,8 @@ SiglipVision::SiglipVision(const SiglipConfig& c, const at::TensorOptions& optio
     layers_.push_back(std::make_unique<text::ClipLayer>(sizes, options));
     own("encoder.layers." + std::to_string(i), *layers_.back());
   }
-  own("post_layernorm", post_norm_);
+  if (!c.pools) return;
+  own("post_layernorm", *post_norm_);
   own("head", *pool_);
 }
 
@@ -129,8 +132,32 @@ SiglipVision::Output SiglipVision::forward(const at::Tensor& image_B3SS) {
   auto places = at::arange(config_.num_patches, at::TensorOptions().dtype(at::kLong).device(image_B3SS.device()));
   auto tokens = patch_embedding_.forward(image_B3SS).flatten(2).transpose(1, 2) + position_embedding_.forward(places);
   for (auto& layer : layers_) tokens = layer->run({tokens})[0];
-  tokens = post_norm_.forward(tokens);
+  if (!pool_) return {tokens, {}};
+  tokens = post_norm_->forward(tokens);
   return {tokens, pool_->forward(tokens)};
+}
+
+SquareRule siglip_rule(const ModelFiles& files, const ModelEntry& entry, int64_t side, const std::string& chosen) {
+  SquareRule rule{.scaled = side, .side = side};
+  rule.colours.mean = rule.colours.deviation = {0.5, 0.5, 0.5};
+  const auto beside = folder_with(entry, {"preprocessor_config.json", "processor_config.json"});
+  const auto processor = find_processor(files, chosen.empty() ? beside : chosen);
+  if (!processor) return rule;
+  return naming(processor->file.string(), [&] {
+    const auto& json = processor->of_pictures;
+    rule.colours = text::pixel_rule(json);
+    int64_t height = side, filter = kPillowBicubic;
+    if (json.is_object() && json.contains("size")) io::take(json["size"], "height", height, kSiglip);
+    if (json.is_object()) io::take(json, "resample", filter, kSiglip);
+    if (height != side)
+      data_error("models", "pictures are scaled to {} pixels, and {} were expected, which the tower has places for", height, side);
+    if (filter != kPillowLanczos && filter != kPillowBilinear && filter != kPillowBicubic)
+      data_error("models", "pictures are scaled by filter {}; 1 (lanczos), 2 (bilinear) or 3 (bicubic) was expected", filter);
+    rule.filter = filter == kPillowLanczos    ? text::Filter::lanczos
+                  : filter == kPillowBilinear ? text::Filter::bilinear
+                                              : text::Filter::bicubic;
+    return rule;
+  });
 }
 
 bool is_siglip(const ModelEntry& entry) { return tower_prefix(entry).has_value(); }

@@ -91,6 +91,7 @@ at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, c
     token = end;
   };
   for (const auto& picture : pictures) {
+    if (picture.is_in_line) continue;
     add_text(picture.first);
     auto rows = picture.rows(), columns = picture.columns();
     auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).flatten();
@@ -123,12 +124,26 @@ static at::Tensor stretched(const at::Tensor& frequencies_P, const Yarn& yarn, d
   return frequencies_P * (1 - share) + frequencies_P / yarn.factor * share;
 }
 
+/// The same as Llama 3.1 does it: how often pairs turn in a text of the first training decides.
+static at::Tensor stretched(const at::Tensor& frequencies_P, const LlamaStretch& stretch) {
+  const auto turns_P = frequencies_P * (stretch.first_length / (2 * std::numbers::pi));
+  const auto kept_P = ((turns_P - stretch.low) / (stretch.high - stretch.low)).clamp(0, 1);
+  return frequencies_P * kept_P + frequencies_P / stretch.factor * (1 - kept_P);
+}
+
+double QwenEncoder::magnitude() const {
+  const auto* yarn = std::get_if<Yarn>(&config_.stretch);
+  return yarn != nullptr ? yarn->magnitude : 1;
+}
+
 /// [L, P] fp64; where places are of several texts [B, 1, L, P], as heads are.
 at::Tensor QwenEncoder::angles(const at::Tensor& places_3L) const {
   auto opts = places_3L.options();
   const auto num_turned = num_rotated(config_);
   auto frequencies = (at::arange(0, num_turned, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(num_turned))).exp();
-  if (config_.yarn) frequencies = stretched(frequencies, *config_.yarn, config_.rope_theta, config_.head_dim);
+  if (const auto* yarn = std::get_if<Yarn>(&config_.stretch))
+    frequencies = stretched(frequencies, *yarn, config_.rope_theta, config_.head_dim);
+  if (const auto* llama = std::get_if<LlamaStretch>(&config_.stretch)) frequencies = stretched(frequencies, *llama);
   auto axes = at::tensor(axes_of_pairs(config_.sections), at::TensorOptions().dtype(at::kLong)).to(opts.device());
   auto angles = places_3L.index_select(-2, axes).transpose(-1, -2) * frequencies;
   return angles.dim() > 2 ? angles.unsqueeze(1) : angles;

@@ -25,6 +25,7 @@ struct SeenPicture {
   /// The distance in time behind the first frame, for a picture that is a later frame of the same clip; its rows and columns are the
   /// first's.
   std::optional<int64_t> time = {};
+  bool is_in_line = false;  ///< whether its tokens have the places of a text's, one after the other, and none in a plane
   int64_t rows() const { return tokens_RCE.size(-3); }
   int64_t columns() const { return tokens_RCE.size(-2); }
   int64_t num_tokens() const { return rows() * columns(); }
@@ -52,8 +53,8 @@ at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, c
 class QwenLayer;
 class QwenNorm;
 
-/// The decoder of Qwen2, Qwen2.5, Qwen3, Qwen3-VL, Qwen3.5, Mistral and Ministral-3 as an encoder of texts (Yang et al. 2025, arXiv
-/// 2505.09388; names of transformers' Qwen3Model and Qwen3_5TextModel).
+/// The decoder of Qwen2, Qwen2.5, Qwen3, Qwen3-VL, Qwen3.5, Mistral, Ministral-3 and Llama 3 as an encoder of texts (Yang et al. 2025,
+/// arXiv 2505.09388; names of transformers' Qwen3Model and Qwen3_5TextModel).
 class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
@@ -72,7 +73,7 @@ class QwenEncoder : public nn::Module {
 
  private:
   at::Tensor angles(const at::Tensor& places_3L) const;
-  double magnitude() const { return config_.yarn ? config_.yarn->magnitude : 1; }
+  double magnitude() const;
 
   QwenConfig config_;
   nn::Embedding embed_tokens_;

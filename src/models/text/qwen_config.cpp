@@ -1,6 +1,7 @@
 #include "models/text/qwen_config.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/input_error.h"
@@ -11,7 +12,7 @@ namespace burnish::models::text {
 namespace {
 
 const std::string kFirstLayer = "layers.0.";
-constexpr double kQwen35Theta = 1e7, kQwen3VlTheta = 5e6, kMistralEps = 1e-5, kMistralSmallTheta = 1e9;
+constexpr double kQwen35Theta = 1e7, kQwen3VlTheta = 5e6, kMistralEps = 1e-5, kMistralSmallTheta = 1e9, kLlamaTheta = 5e5;
 
 void check_heads(const QwenConfig& c) {
   bool divide = c.head_dim > 0 && c.head_dim % 2 == 0 && c.num_heads > 0 && c.num_kv_heads > 0 && c.num_heads % c.num_kv_heads == 0;
@@ -83,15 +84,6 @@ double default_magnitude(const nlohmann::json& json, double factor) {
 
 /// Reads what config.json calls "yarn"; what it does not say of that is Ministral-3's.
 void read_yarn(QwenConfig& c, const nlohmann::json& json) {
-  std::string model, kind = c.yarn ? "yarn" : "default";
-  take(json, "model_type", model);
-  if (model == "mistral") kind = "default";
-  take_of_rope(json, "type", kind);
-  take_of_rope(json, "rope_type", kind);
-  if (kind != "yarn") {
-    c.yarn.reset();
-    return;
-  }
   Yarn yarn;
   take_of_rope(json, "factor", yarn.factor);
   take_of_rope(json, "original_max_position_embeddings", yarn.first_length);
@@ -105,7 +97,41 @@ void read_yarn(QwenConfig& c, const nlohmann::json& json) {
                "the config.json of the text encoder stretches positions (yarn) by a factor of {} from {} tokens, between {} and {} "
                "turns, times {}; those of Ministral-3 are 16, 16384, 32, 1 and 1",
                yarn.factor, yarn.first_length, yarn.beta_fast, yarn.beta_slow, yarn.magnitude);
-  c.yarn = yarn;
+  c.stretch = yarn;
+}
+
+/// Reads what config.json calls "llama3"; what it does not say of that is Llama-3.1-8B's.
+void read_llama_stretch(QwenConfig& c, const nlohmann::json& json) {
+  LlamaStretch stretch;
+  take_of_rope(json, "factor", stretch.factor);
+  take_of_rope(json, "original_max_position_embeddings", stretch.first_length);
+  take_of_rope(json, "low_freq_factor", stretch.low);
+  take_of_rope(json, "high_freq_factor", stretch.high);
+  if (!(stretch.factor >= 1 && stretch.first_length >= 1 && stretch.low > 0 && stretch.high > stretch.low))
+    data_error(
+        "models",
+        "the config.json of the text encoder stretches positions (llama3) by a factor of {} from {} tokens, between {} and {} turns; "
+        "those of Llama-3.1-8B are 8, 8192, 1 and 4",
+        stretch.factor, stretch.first_length, stretch.low, stretch.high);
+  c.stretch = stretch;
+}
+
+/// Reads how config.json stretches positions.
+void read_stretch(QwenConfig& c, const nlohmann::json& json) {
+  std::string model, kind = std::array{"default", "yarn", "llama3"}[c.stretch.index()];
+  take(json, "model_type", model);
+  if (model == "mistral") kind = "default";
+  take_of_rope(json, "type", kind);
+  take_of_rope(json, "rope_type", kind);
+  c.stretch = {};
+  if (kind == "yarn") return read_yarn(c, json);
+  if (kind == "llama3") return read_llama_stretch(c, json);
+  for (const char* unknown : {"linear", "dynamic", "longrope"}) {
+    if (kind == unknown)
+      data_error("models",
+                 "the config.json of the text encoder stretches positions by \"{}\"; \"yarn\", \"llama3\" or \"default\" was expected",
+                 kind);
+  }
 }
 
 /// Reads the numbers of gated layers, and returns the path of the first layer that has attention.
@@ -168,7 +194,7 @@ QwenConfig read_config(QwenConfig c, bool takes_turns, const nlohmann::json& con
   check_qwen(c, json);
   if (c.gated) read_rotated(c, json);
   read_sections(c, json, takes_turns);
-  read_yarn(c, json);
+  read_stretch(c, json);
   take(json, "rms_norm_eps", c.eps);
   take(json, "rope_theta", c.rope_theta);
   // transformers 5 keeps it among the other numbers of the positions.
@@ -238,11 +264,16 @@ QwenConfig qwen35_9b() {
 }
 
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
-  return read_config({.eps = kMistralEps, .yarn = Yarn()}, /*takes_turns=*/false, config_json, shapes);
+  return read_config({.eps = kMistralEps, .stretch = Yarn()}, /*takes_turns=*/false, config_json, shapes);
 }
 
 QwenConfig ministral3_3b() {
-  return {.vocab_size = 131072, .width = 3072, .hidden = 9216, .num_layers = 26, .eps = kMistralEps, .qk_norm = false, .yarn = Yarn()};
+  return {.vocab_size = 131072, .width = 3072, .hidden = 9216, .num_layers = 26, .eps = kMistralEps, .qk_norm = false, .stretch = Yarn()};
+}
+
+QwenConfig llama_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  return read_config({.eps = kMistralEps, .rope_theta = kLlamaTheta, .stretch = LlamaStretch()}, /*takes_turns=*/false, config_json,
+                     shapes);
 }
 
 QwenConfig mistral_small_config(const nlohmann::json& config_json, const io::Shapes& shapes) {

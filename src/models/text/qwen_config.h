@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "io/key_map.h"
@@ -14,6 +15,15 @@ struct Yarn {
   double first_length = 16384;           ///< tokens of a text in the first training
   double beta_fast = 32, beta_slow = 1;  ///< pairs that turn so often within it stay as they are, and are slowed down by `factor`
   double magnitude = 1;                  ///< what cos and sin are multiplied by
+};
+
+/// Says how Llama 3.1 stretches them (transformers: _compute_llama3_parameters): pairs that turn less than `low` times within the texts of
+/// the first training are slowed down by `factor`, those that turn more than `high` times stay, and between these they go over evenly.
+/// Defaults are Llama-3.1-8B's.
+struct LlamaStretch {
+  double factor = 8;
+  double first_length = 8192;
+  double low = 1, high = 4;
 };
 
 /// Numbers of what the layers of Qwen3.5 have beside Qwen3's: of so many layers all but the last have gated linear attention
@@ -41,7 +51,7 @@ struct QwenConfig {
   double rope_theta = 1e6;
   bool qkv_bias = false;  ///< whether query, key and value have biases: Qwen2 and Qwen2.5
   bool qk_norm = true;    ///< whether every head's query and key have an RMS norm: Qwen3, not Mistral
-  std::optional<Yarn> yarn = {};
+  std::variant<std::monostate, Yarn, LlamaStretch> stretch = {};  ///< of positions; none: as they are
   bool has_norm = true;  ///< whether there is a norm behind all layers; of encoders that were cut off there is none
   /// The numbers of a head's rotated pairs that turn with the place in time, with the row and with the column (Qwen2.5-VL), and again in
   /// this order as often as there are numbers (Qwen3-VL, where they take turns pair by pair). Without pictures all three are the place in
@@ -76,6 +86,9 @@ QwenConfig qwen35_9b();
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 /// Returns the numbers of Ministral-3-3B.
 QwenConfig ministral3_3b();
+
+/// Reads Llama's, whose layers are those too: what config.json does not say is Llama-3.1-8B's.
+QwenConfig llama_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
 /// Reads Mistral-Small-3's: what config.json does not say is of that, and of a file that ends behind the layers that are read there is no
 /// norm.

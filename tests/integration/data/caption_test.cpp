@@ -31,7 +31,7 @@ std::string command(const Scratch& scratch, const std::string& model) {
          "--dtype fp32 --max_new_tokens 6 --frame_pixels 6272 --num_threads 1 ";
 }
 
-const std::string kQwenImage = "qwen_edit_pipeline/model", kQwen3Vl = "captions/qwen3_vl";
+const std::string kQwenImage = "qwen_edit_pipeline/model", kQwen3Vl = "captions/qwen3_vl", kJoyCaption = "joy_caption/model";
 
 }  // namespace
 
@@ -118,6 +118,31 @@ TEST(Caption, WeightsMayBeHeldInFewBits) {
   for (const char* format : {"int8", "fp8", "nf4"}) {
     const auto run = run_burnish(command(scratch, kQwen3Vl) + "--caption_mode replace --weight_format " + format);
     EXPECT_EQ(run.exit_code, 0) << run.output;
+  }
+}
+
+TEST(Caption, JoyCaptionWritesOfPicturesAndFirstFrames) {
+  Scratch scratch;
+  fill(scratch);
+  const auto whole = "caption '" + (scratch / "pictures").string() + "' " + option("model", golden_path(kJoyCaption)) +
+                     "--dtype fp32 --max_new_tokens 20 --repetition_penalty 1 --num_threads 1 ";
+  const auto told = nlohmann::json::parse([&] {
+    const auto first = run_burnish(whole + "--json");
+    return first.output.substr(first.output.find('{'));
+  }());
+  EXPECT_EQ(told["written"].size(), 5U) << "it sees a long picture as well: " << told;
+  EXPECT_EQ(told["bad"].size(), 1U) << told;
+  // The text of transformers, in one line.
+  const auto golden = nlohmann::json::parse(read_file(golden_path("joy_caption/captions.json")))["joy_caption/model"];
+  const auto text = golden[1]["texts"][0].get<std::string>();
+  ASSERT_EQ(text.find_first_of(" .!?\n"), text.npos) << "the case would be put into one line";
+  EXPECT_EQ(read_file(scratch / "pictures/b.txt"), text + "\n");
+  EXPECT_EQ(run_burnish(whole + "--caption_mode replace --weight_format int8 --trigger_word sks --only moving.webp").exit_code, 0);
+  EXPECT_TRUE(read_file(scratch / "pictures/moving.txt").starts_with("sks, "));
+  for (const char* option : {"max_pixels 1000", "frame_pixels 1000", "num_frames 2", "caption_layout elements"}) {
+    const auto refused = run_burnish(whole + "--" + option);
+    EXPECT_EQ(refused.exit_code, 2) << refused.output;
+    EXPECT_NE(refused.output.find("which the JoyCaption is not"), std::string::npos) << refused.output;
   }
 }
 

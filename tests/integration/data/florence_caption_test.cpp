@@ -114,8 +114,8 @@ TEST(FlorenceCaption, RefusesWhatBelongsToOthers) {
     EXPECT_EQ(run.exit_code, 2) << run.output;
     EXPECT_THAT(run.output, HasSubstr(words));
   };
-  refused(by_florence(scratch) + "--temperature 1", "temperature has no effect here: it belongs to language models");
-  refused(by_florence(scratch) + "--num_frames 4", "num_frames has no effect here: it belongs to language models and taggers");
+  refused(by_florence(scratch) + "--temperature 1", "temperature has no effect here: it belongs to Qwen-VL and JoyCaption");
+  refused(by_florence(scratch) + "--num_frames 4", "num_frames has no effect here: it belongs to Qwen-VL and taggers");
   refused(by_florence(scratch, "captions/qwen3_vl") + "--num_beams 2", "num_beams has no effect here: it belongs to Florence-2");
   refused(by_florence(scratch) + "--caption_boxes cat", "caption_boxes has no effect here: it belongs to a caption_layout with boxes");
   refused(by_florence(scratch) + "--caption_layout elements --caption_mode add", "makes each caption a whole");

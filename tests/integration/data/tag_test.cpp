@@ -92,7 +92,7 @@ TEST_F(Tags, AreAddedOnceBehindThoseThatAreThere) {
 
 TEST_F(Tags, OptionsOfModelsThatWriteAreRefusedAndTheOtherWayRound) {
   refused(2, command("--caption_prompt 'What is it?'"),
-          {"caption_prompt has no effect here: it belongs to language models and Florence-2", "ViT tagger"});
+          {"caption_prompt has no effect here: it belongs to Qwen-VL, JoyCaption and Florence-2", "ViT tagger"});
   refused(2, command("--tag_rating true", "captions/qwen3_vl"), {"tag_rating has no effect here: it belongs to taggers", "Qwen3-VL"});
   refused(2, command("--tag_threshold 2"), {"tag_threshold"});
   fs::copy(golden_path("taggers/vit"), at("model"));

@@ -39,6 +39,7 @@ Transformer::Inputs inputs(const Transformer& modulation, const test::CaptionedB
           .modulation_BM = modulation.modulate(batch.sigma_B, at::kFloat)};
 }
 at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return model.forward(inputs(model, batch)); }
+text::Yarn yarn_of(const text::QwenConfig& config) { return std::get<text::Yarn>(config.stretch); }
 
 }  // namespace
 
@@ -57,7 +58,7 @@ TEST(ErnieImageParity, TextEncoder) {
   auto file = test::golden("ernie_image_pipeline/text.safetensors");
   auto source = text::qwen_tensors(test::golden(kModel + "text_encoder/model.safetensors"));
   auto config = text::ministral3_config(config_json(kModel + "text_encoder/"), source.shapes());
-  ASSERT_TRUE(config.yarn.has_value());
+  ASSERT_TRUE(std::holds_alternative<text::Yarn>(config.stretch));
   EXPECT_EQ(config.num_heads * config.head_dim, 256);
   EXPECT_EQ(config.width, 24);
   text::QwenEncoder encoder(config, at::TensorOptions().device(at::kMeta));
@@ -129,17 +130,17 @@ TEST(MistralConfig, PositionsAreStretchedAsItsFilesSay) {
     change(json["text_config"]);
     return text::ministral3_config(json, source.shapes());
   };
-  EXPECT_EQ(of([](auto& text) { text["rope_parameters"]["original_max_position_embeddings"] = 1024; }).yarn->first_length, 1024);
-  EXPECT_EQ(of([](auto& text) { text["rope_parameters"]["rope_type"] = "default"; }).yarn.has_value(), false);
-  EXPECT_EQ(of([](auto& text) { text["model_type"] = "mistral", text.erase("rope_parameters"); }).yarn.has_value(), false);
-  EXPECT_EQ(of([](auto& text) { text.erase("rope_parameters"); }).yarn->first_length, 16384);
-  EXPECT_NEAR(of([](auto& text) { text["rope_parameters"].erase("mscale"); }).yarn->magnitude, 0.1 * std::log(16.0) + 1, 1e-12);
+  EXPECT_EQ(yarn_of(of([](auto& text) { text["rope_parameters"]["original_max_position_embeddings"] = 1024; })).first_length, 1024);
+  EXPECT_EQ(of([](auto& text) { text["rope_parameters"]["rope_type"] = "default"; }).stretch.index(), 0U);
+  EXPECT_EQ(of([](auto& text) { text["model_type"] = "mistral", text.erase("rope_parameters"); }).stretch.index(), 0U);
+  EXPECT_EQ(yarn_of(of([](auto& text) { text.erase("rope_parameters"); })).first_length, 16384);
+  EXPECT_NEAR(yarn_of(of([](auto& text) { text["rope_parameters"].erase("mscale"); })).magnitude, 0.1 * std::log(16.0) + 1, 1e-12);
   EXPECT_NE(test::error_of([&] { of([](auto& text) { text["rope_parameters"]["factor"] = 0.5; }); }).find("(yarn) by a factor of 0.5"),
             std::string::npos);
   const auto alone = text::ministral3_config(nullptr, source.shapes());
   EXPECT_EQ(alone.eps, 1e-5);
   EXPECT_EQ(alone.num_heads, 2);
-  EXPECT_EQ(alone.yarn->factor, 16);
+  EXPECT_EQ(yarn_of(alone).factor, 16);
 }
 
 }  // namespace burnish::ernie_image_test

@@ -121,7 +121,7 @@ TEST(Flux2DevText, OfAFileWithoutConfigWhatIsNotInTensorsIsMistralSmalls) {
   auto config = text::mistral_small_config(nullptr, text_weights().shapes());
   EXPECT_EQ(config.rope_theta, 1e9);
   EXPECT_EQ(config.eps, 1e-5);
-  EXPECT_FALSE(config.yarn.has_value());
+  EXPECT_EQ(config.stretch.index(), 0U);
   EXPECT_FALSE(config.qk_norm);
   EXPECT_EQ(config.head_dim, 128);
 }
