@@ -54,7 +54,7 @@ struct Projector : nn::Module {
   nn::Linear first, second;
 };
 
-/// What of a tower's tensors is read: those of so many layers, and nothing behind.
+/// Returns what is read of a tower's tensors: those of so many layers, and nothing behind.
 io::TensorSource read_of(const io::TensorSource& tower, int64_t num_layers) {
   std::vector<std::string> left_out{"post_layernorm.", "head."};
   for (auto i = num_layers; i < io::count_of(tower.shapes(), "encoder.layers.{}.layer_norm1.weight"); ++i)

@@ -7,7 +7,7 @@
 #include "models/model/components.h"
 #include "models/parts/picture_texts.h"
 
-// How language models see what they write about.
+// Here stands how language models see what they write about.
 namespace burnish::captioning {
 
 /// A picture, or the frames of a clip, that a text is written about.
@@ -21,8 +21,8 @@ struct Detail {
   int64_t picture_pixels = 0, frame_pixels = 0;
 };
 
-/// What a model is asked by itself: for sentences, for tags, and how it is told the word for the subject. {what} stands for "image" or
-/// "video", {word} for the word.
+/// Holds what a model is asked by itself: for sentences, for tags, and how it is told the word for the subject. {what} stands for "image"
+/// or "video", {word} for the word.
 struct Prompts {
   std::string sentences, tags, subject;
 };
@@ -64,7 +64,7 @@ class Sight {
 
 /// The name of what sees among the components.
 inline const std::string kTower = "vision_tower";
-/// What stands before a text encoder's tensors in ComfyUI's single files.
+/// Returns what stands before a text encoder's tensors in ComfyUI's single files.
 const std::vector<std::string>& single_file_prefixes();
 
 /// Finds a Qwen2.5-VL or a Qwen3-VL, or nothing; the files must outlive it.

@@ -40,16 +40,19 @@ bool begins_with_reference(const Columns& columns) {
   return references != nullptr && references->fit == Column::Fit::first_frame;
 }
 
-/// Tells whether references may be clips and sounds, which are as long as what is drawn at most.
-bool reads_clips_as_references(const Columns& columns) {
+/// Tells whether what becomes of references depends on the extent of what is drawn: they are cut as it is, or may be clips and sounds,
+/// which are as long at most.
+bool extent_counts_for_references(const Columns& columns) {
   const auto* references = find_read_as(columns, kReferences);
-  return references != nullptr && references->is == Column::Is::references;
+  if (references == nullptr) return false;
+  using Fit = Column::Fit;
+  return references->fit == Fit::first_frame || references->fit == Fit::as_target || references->is == Column::Is::references;
 }
 
 Given given_of(models::Model& model, const Picture& picture) {
   Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
   const auto columns = columns_beside(model);
-  if (!picture.inputs.empty() || begins_with_reference(columns) || reads_clips_as_references(columns)) {
+  if (!picture.inputs.empty() || extent_counts_for_references(columns)) {
     given.extent = picture.extent;
     given.frame_rate = rate_of(model, picture);
   }

@@ -86,6 +86,7 @@ Outcome distilled_flavour(const Value& value, const Settings& all) {
 Outcome frames_of_flavour(const Value& value, const Settings& all) {
   const auto flavour = lower(text_of(value));
   if (family(all) == "boogu_image") return flavour.starts_with("v0.1-edit") ? carried("edit_image") : left_out("");
+  if (family(all) == "kandinsky5-image") return flavour.starts_with("i2i") ? carried("edit_image") : left_out("");
   if (family(all) == "moss_image") return flavour.ends_with("-edit") ? carried("edit_image") : left_out("");
   if (family(all) != "wan") return left_out("");
   if (flavour.starts_with("flf2v")) return carried("input_image,end_image");

@@ -13,6 +13,20 @@ std::string to_utf8(int32_t code) {
   return {reinterpret_cast<char*>(bytes), static_cast<size_t>(n)};
 }
 
+/// Returns how many of the first bytes, which are no UTF-8, could begin a character; 1 where none could.
+static utf8proc_ssize_t broken_length(const utf8proc_uint8_t* bytes, utf8proc_ssize_t left) {
+  const auto lead = bytes[0];
+  const utf8proc_ssize_t whole = lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 1;
+  // The second byte rules out what is overlong, a surrogate, or too large.
+  const int least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80, most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  utf8proc_ssize_t length = 1;
+  for (; length < std::min(whole, left); ++length) {
+    const bool is_second = length == 1;
+    if (bytes[length] < (is_second ? least : 0x80) || bytes[length] > (is_second ? most : 0xBF)) break;
+  }
+  return length;
+}
+
 std::vector<int32_t> code_points(std::string_view text) {
   std::vector<int32_t> codes;
   const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
@@ -21,7 +35,7 @@ std::vector<int32_t> code_points(std::string_view text) {
     utf8proc_int32_t code = 0;
     auto n = utf8proc_iterate(at, left, &code);
     if (n <= 0) {
-      n = 1;
+      n = broken_length(at, left);
       code = 0xFFFD;
     }
     codes.push_back(code);

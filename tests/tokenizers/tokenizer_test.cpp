@@ -21,6 +21,7 @@
 #include "tokenizers/gemma.h"
 #include "tokenizers/qwen.h"
 #include "tokenizers/tekken.h"
+#include "tokenizers/unicode.h"
 #include "tokenizers/white_space.h"
 
 using namespace burnish;
@@ -102,6 +103,18 @@ TEST(Tokenizer, Llama3EqualsTransformers) {
   EXPECT_NE(test::error_of([] { tokenizers::load_llama3(kGolden / "qwen_json"); }).find("another way than Llama 3's tokenizers"),
             std::string::npos);
   EXPECT_NE(test::error_of([] { tokenizers::load_qwen(kGolden / "llama3_json"); }).find("another way than Qwen2's"), std::string::npos);
+}
+
+TEST(Tokenizer, BytesThatAreNoTextAreOneMarkForWhatCouldBeginACharacter) {
+  // As Python's bytes.decode(errors="replace") and tokenizers' decoder.
+  const std::vector<std::pair<std::string, std::vector<int32_t>>> cases{
+      {"a\xF0\x9F\x98", {'a', 0xFFFD}},
+      {"\xF0\x9F\x98z", {0xFFFD, 'z'}},
+      {"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", {0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD, 'A'}},
+      {"\xC0\xAF\xE0\x80\xBF", {0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD}},
+      {"\xED\xA0\x80\xF4\x91\x92\x93", {0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD, 0xFFFD}},
+      {"\xC3\xA9\x80", {0xE9, 0xFFFD}}};
+  for (const auto& [bytes, codes] : cases) EXPECT_EQ(tokenizers::code_points(bytes), codes) << bytes;
 }
 
 TEST(Tokenizer, TekkenEqualsTransformers) {

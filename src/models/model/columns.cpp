@@ -11,6 +11,7 @@ using Fit = Column::Fit;
 
 Column reference_of(const Model& model, const Column& target) {
   Column column{.name = model.names().references.column, .is = Is::pictures, .fit = model.scales_references() ? Fit::whole : Fit::own_size};
+  if (model.names().references.are_as_target) column.fit = Fit::as_target;
   column.value = kReferences;
   column.channels = target.channels;
   column.rate = model.names().references.sound_rate;

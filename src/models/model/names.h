@@ -118,11 +118,12 @@ struct TokenNames {
 
 /// Holds what there is to say of reference pictures, and of frames that are given.
 struct ReferenceNames {
-  std::string column = {};    ///< metadata column of pictures that units read as reference_images; "" where none is
-  std::string expected = {};  ///< the column of those that the model was trained with; "" for others
-  bool are_needed = false;    ///< whether nothing can be drawn without one
-  int64_t most = 0;           ///< how many of a sample the model sees at most; 0: any number
-  int64_t sound_rate = 0;     ///< of references that may be clips and sounds too, samples a second of the latter; 0: pictures alone
+  std::string column = {};     ///< metadata column of pictures that units read as reference_images; "" where none is
+  std::string expected = {};   ///< the column of those that the model was trained with; "" for others
+  bool are_needed = false;     ///< whether nothing can be drawn without one
+  bool are_as_target = false;  ///< whether they are scaled and cut as the target is, since their latents stand beside its own
+  int64_t most = 0;            ///< how many of a sample the model sees at most; 0: any number
+  int64_t sound_rate = 0;      ///< of references that may be clips and sounds too, samples a second of the latter; 0: pictures alone
   std::map<std::string, double> given_shares = {};  ///< shares of visits, by those of kGivesFirst and the like that units read
 };
 

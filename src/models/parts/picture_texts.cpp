@@ -116,7 +116,9 @@ std::optional<ProcessorSettings> find_processor(const ModelFiles& files, const s
   for (const auto& file : {name, of_all}) {
     auto path = std::optional(std::filesystem::path(chosen) / file);
     if (chosen.empty()) path = files.in_pipeline("processor/" + file);
-    if (chosen.empty() && !path) path = files.in_pipeline("text_processor/" + file);
+    for (const char* folder : {"text_processor/", "tokenizer/"}) {
+      if (chosen.empty() && !path) path = files.in_pipeline(folder + file);
+    }
     if (!path || !io::is_there(*path)) continue;
     const auto json = io::read_json(*path);
     const bool is_part = file == of_all && json.is_object() && json.contains("image_processor");

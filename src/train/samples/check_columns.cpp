@@ -89,7 +89,8 @@ void check_columns(const Sample& sample, const models::Model& model, const std::
   if (references == nullptr || !sample.picture_extents.contains(references->name)) return;
   if (const auto why = model.names().why_too_many(std::ssize(sample.picture_extents.at(references->name))); !why.empty())
     data_error("train", "row {} has in the column '{}' {}; take some out", sample.number, references->name, why);
-  if (references->fit == Column::Fit::first_frame) check_fits(sample, references->name);
+  const bool is_cut_alike = references->fit == Column::Fit::first_frame || references->fit == Column::Fit::as_target;
+  if (is_cut_alike) check_fits(sample, references->name);
 }
 
 }  // namespace burnish::train

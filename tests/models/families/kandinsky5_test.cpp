@@ -27,7 +27,8 @@ std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
 
 /// A batch with what CLIP makes of its texts.
 struct Kandinsky5Batch : CaptionedBatch {
-  Kandinsky5Batch() : CaptionedBatch("kandinsky5_pipeline/batch.safetensors"), pooled_BP(on_device(file.tensor("in.pooled"))) {}
+  explicit Kandinsky5Batch(const std::string& golden = "kandinsky5_pipeline/batch.safetensors")
+      : CaptionedBatch(golden), pooled_BP(on_device(file.tensor("in.pooled"))) {}
   Transformer::Inputs inputs(const at::Tensor& modulation) const {
     return {.noisy_BCHW = noisy_BCHW, .text_BTE = text_BTE, .mask_BT = mask_BT, .modulation_BM = modulation};
   }
@@ -124,13 +125,25 @@ TEST(Kandinsky5, TransformersOfClipsAreRefused) {
   expect_refused(&json, {}, "attention_type");
 }
 
+/// The model that changes pictures reads one beside the noise.
+TEST(Kandinsky5, AGivenPictureStandsBesideTheNoise) {
+  const std::string folder = "kandinsky5_edit_pipeline/model/transformer/";
+  const auto file = test::golden("kandinsky5_edit_pipeline/batch.safetensors");
+  auto model = test::load_trained<Transformer>(folder, kandinsky5::detect, mmdit::HeldLayers{});
+  EXPECT_TRUE(model->config().reads_picture);
+  Kandinsky5Batch batch("kandinsky5_edit_pipeline/batch.safetensors");
+  auto inputs = batch.inputs(model->modulate(model->condition(batch.sigma_B, batch.pooled_BP)));
+  inputs.given_BCHW = on_device(file.tensor("in.given"));
+  test::expect_parity(*model, file, model->forward(inputs), 1e-5);
+  const auto config = io::read_json(test::golden_path(folder + "config.json"));
+  EXPECT_TRUE(kandinsky5::detect(&config, {}).reads_picture);
+  auto other = config;
+  other["visual_cond"] = false;
+  expect_refused(&other, test::golden(folder + "diffusion_pytorch_model.safetensors").shapes(), "visual_cond");
+}
+
 TEST(Kandinsky5, OtherChannelsAreRefused) {
-  auto other = shapes(), with_picture = shapes();
-  with_picture["visual_embeddings.in_layer.weight"] = {32, 132};
-  expect_refused(nullptr, with_picture, "as Kandinsky-5.0-I2I-Lite does, which is not trained here");
-  auto json = config_json();
-  json["visual_cond"] = true;
-  expect_refused(&json, {}, "as Kandinsky-5.0-I2I-Lite does, which is not trained here");
+  auto other = shapes();
   other["visual_embeddings.in_layer.weight"] = {32, 100};
   expect_refused(nullptr, other, "reads 100 numbers of a patch and makes 64");
 }

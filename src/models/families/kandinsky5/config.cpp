@@ -26,29 +26,24 @@ constexpr int64_t kVideoWidths[] = {1792, 4096};
 
 std::vector<int64_t> usual_axes(int64_t head_dim) { return axes_in_proportion(head_dim, {32, 48, 48}); }
 
-/// Refuses a transformer that reads latents of a picture and a mask behind the noisy ones.
-[[noreturn]] void refuse_picture() {
-  data_error("models",
-             "the transformer reads a picture beside the noisy latents, as Kandinsky-5.0-I2I-Lite does, which is not trained here; "
-             "Kandinsky-5.0-T2I-Lite was expected: take that");
-}
-
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   c.channels = io::side_of(shapes, kPatchOut, 0, "transformer") / kPatchNumbers;
   const auto num_in = io::side_of(shapes, kPatchIn, 1, "transformer");
-  if (num_in == kPatchNumbers * (2 * c.channels + 1)) refuse_picture();
-  if (num_in != kPatchNumbers * c.channels)
-    data_error("models", "the transformer reads {} numbers of a patch and makes {}; as many were expected, as Image Lite has them", num_in,
-               kPatchNumbers * c.channels);
+  c.reads_picture = num_in == kPatchNumbers * (2 * c.channels + 1);
+  if (num_in != kPatchNumbers * c.num_read())
+    data_error(
+        "models",
+        "the transformer reads {} numbers of a patch and makes {}; as many were expected, as T2I Lite has them, or {}, as I2I Lite has",
+        num_in, kPatchNumbers * c.channels, kPatchNumbers * (2 * c.channels + 1));
   c.axes_dims = usual_axes(io::side_of(shapes, kHeadNorm, 0, "transformer"));
 }
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kNumbers, json, tensors);
   agree_on(json, "in_visual_dim", c.channels, tensors);
-  bool reads_picture = false;
-  if (io::take(json, "visual_cond", reads_picture, "transformer") && reads_picture) refuse_picture();
+  if (tensors) agree_on_known(json, "visual_cond", c.reads_picture);
+  else io::take(json, "visual_cond", c.reads_picture, "transformer");
   agree_on_known(json, "out_visual_dim", c.channels);
   agree_on_known(json, "patch_size", std::vector<int64_t>{1, 2, 2});
   agree_on_known(json, "attention_type", std::string("regular"));
@@ -62,7 +57,7 @@ void check_config(const Config& c) {
     if (c.width == width)
       data_error("models",
                  "the transformer is {} wide, as those of Kandinsky 5's video models are; an Image Lite, which is 2560 wide, was expected: "
-                 "take Kandinsky-5.0-T2I-Lite",
+                 "take Kandinsky-5.0-T2I-Lite or -I2I-Lite",
                  c.width);
   }
   check_sizes({c.channels, c.width, c.head_dim(), c.hidden, c.time_width, c.caption_width, c.pooled_width});

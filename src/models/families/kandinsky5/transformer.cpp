@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
@@ -69,7 +70,7 @@ struct Transformer::Modulation {
 struct Transformer::Body {
   struct Start {
     Start(const Config& c, const at::TensorOptions& o)
-        : text_in(c.caption_width, c.width, o), picture_in(kPatch * kPatch * c.channels, c.width, o) {}
+        : text_in(c.caption_width, c.width, o), picture_in(kPatch * kPatch * c.num_read(), c.width, o) {}
     TextEmbedder text_in;
     nn::Linear picture_in;
   };
@@ -162,11 +163,24 @@ at::Tensor Transformer::modulate(const at::Tensor& conditioning_BS) const {
   return nn::joined(parts);
 }
 
+/// Returns what the transformer reads of a picture: noisy latents, and of a model that changes pictures the given one's and ones behind
+/// them, or zeros where none is given.
+at::Tensor Transformer::read_latents(const Inputs& in) const {
+  const auto& noisy = in.noisy_BCHW;
+  if (!config_.reads_picture) return noisy;
+  const auto sides = noisy.sizes().slice(2).vec();
+  auto filled = [&](int64_t channels, double value) {
+    return at::full({noisy.size(0), channels, sides[0], sides[1]}, value, noisy.options());
+  };
+  if (!in.given_BCHW.defined()) return at::cat({noisy, filled(config_.channels + 1, 0)}, 1);
+  return at::cat({noisy, in.given_BCHW.to(noisy.options()), filled(1, 1)}, 1);
+}
+
 /// Returns the tokens with which the held blocks begin, all of them.
 Transformer::Tokens Transformer::first_tokens(const Inputs& in, int64_t num_picture) const {
   if (const auto* start = body_->start.get()) {
     return {start->text_in.forward(in.text_BTE),
-            start->picture_in.forward(channels_last_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()))};
+            start->picture_in.forward(channels_last_tokens(read_latents(in)).to(in.text_BTE.scalar_type()))};
   }
   const auto num_text = in.hidden_BLD.size(1) - num_picture;
   return {in.hidden_BLD.narrow(1, 0, num_text).contiguous(), in.hidden_BLD.narrow(1, num_text, num_picture).contiguous()};

@@ -25,6 +25,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
 
   struct Inputs {
     at::Tensor noisy_BCHW;
+    at::Tensor given_BCHW{};   ///< latents of the picture that is changed, of a model that reads one; undefined: there is none
     at::Tensor text_BTE;       ///< the text encoder's states
     at::Tensor mask_BT;        ///< 1 on tokens, 0 on padding
     at::Tensor modulation_BM;  ///< the result of `modulate`
@@ -46,6 +47,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Tokens {
     at::Tensor text, picture;
   };
+  at::Tensor read_latents(const Inputs& in) const;
   Tokens first_tokens(const Inputs& in, int64_t num_picture) const;
   void own_modulation();
   void own_body();

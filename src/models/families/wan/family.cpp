@@ -12,6 +12,7 @@
 #include "models/families/wan/motion.h"
 #include "models/families/wan/published.h"
 #include "models/families/wan/scail_units.h"
+#include "models/families/wan/source_units.h"
 #include "models/families/wan/speech_units.h"
 #include "models/families/wan/talk_units.h"
 #include "models/families/wan/vace.h"
@@ -121,6 +122,7 @@ Columns all_inputs() {
   all.insert(all.end(), std::begin(kDrivingInputs), std::end(kDrivingInputs));
   all.insert(all.end(), std::begin(kSpeechInputs), std::end(kSpeechInputs));
   all.insert(all.end(), std::begin(kScailInputs), std::end(kScailInputs));
+  all.insert(all.end(), std::begin(kSourceInputs), std::end(kSourceInputs));
   all.push_back(kMotionInput);
   return all;
 }

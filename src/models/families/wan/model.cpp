@@ -21,6 +21,7 @@
 #include "models/families/wan/keys.h"
 #include "models/families/wan/motion_units.h"
 #include "models/families/wan/scail_units.h"
+#include "models/families/wan/source_units.h"
 #include "models/families/wan/speech_units.h"
 #include "models/families/wan/talk_units.h"
 #include "models/families/wan/vace_units.h"
@@ -110,6 +111,7 @@ void WanModel::make_side_modules(const Found& found) {
   side_modules_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
   side_modules_.push_back(std::make_unique<TalkUnits>(options_, components_, files_, found, config_));
   side_modules_.push_back(std::make_unique<ScailUnits>(options_, components_, config_));
+  side_modules_.push_back(std::make_unique<SourceUnits>(options_, components_, config_, found.has_dit()));
   for (const auto& module : side_modules_) {
     if (auto column = module->picture_before(); !column.empty() && options_.latents != "mean")
       config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", column);

@@ -15,6 +15,7 @@
 #include "models/blocks/patch_tokens.h"
 #include "models/blocks/waves.h"
 #include "models/families/wan/camera.h"
+#include "models/families/wan/sources.h"
 #include "models/families/wan/talk.h"
 #include "nn/modulation_in_fp32.h"
 #include "nn/recomputed_values.h"
@@ -228,25 +229,48 @@ at::Tensor Transformer::tokens_of(const Inputs& in) const {
   auto patches = b.patch_in.forward(in.noisy_BCFHW.to(dtype));
   if (in.rays_BKFHW.defined()) patches = patches + b.extra.camera->forward(in.rays_BKFHW.to(dtype));
   if (in.added_BDFHW.defined()) patches = patches + in.added_BDFHW;
-  auto tokens = patches.flatten(2).transpose(1, 2);
-  if (in.reference_BCHW.defined())
-    tokens = at::cat({b.reference_in->forward(in.reference_BCHW.to(dtype)).flatten(2).transpose(1, 2), tokens}, 1);
-  return tokens.contiguous();
+  nn::Tensors runs;
+  if (in.reference_BCHW.defined()) runs.push_back(b.reference_in->forward(in.reference_BCHW.to(dtype)).flatten(2));
+  for (const auto& source : in.sources_BCFHW) runs.push_back(b.patch_in.forward(source.to(dtype)).flatten(2));
+  runs.push_back(patches.flatten(2));
+  return at::cat(runs, 2).transpose(1, 2).contiguous();
+}
+
+/// Returns the rotary tables [L, P] of all tokens.
+std::pair<at::Tensor, at::Tensor> Transformer::tables_of(const Inputs& in) const {
+  const auto options = in.modulation_BM.options();
+  auto of_latents = [&](const at::Tensor& latents, int64_t num_before, const Places& from) {
+    return rope(config_, num_before + latents.size(2), latents.size(3) / kPatch, latents.size(4) / kPatch, options, from);
+  };
+  const auto& noisy = in.noisy_BCFHW;
+  if (in.cast) return Scail::tables(config_, *in.cast, noisy.size(3) / kPatch, noisy.size(4) / kPatch);
+  auto own = of_latents(noisy, in.reference_BCHW.defined() ? 1 : 0, {.given = in.given_place});
+  if (in.sources_BCFHW.empty()) return own;
+  nn::Tensors cos, sin;
+  const auto numbers = source_numbers(in.sources_BCFHW.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    auto turned = turned_by_source(of_latents(in.sources_BCFHW[i], 0, {}), numbers[i]);
+    cos.push_back(turned.first);
+    sin.push_back(turned.second);
+  }
+  cos.push_back(own.first);
+  sin.push_back(own.second);
+  return {at::cat(cos), at::cat(sin)};
 }
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto width = config_.width(), of_blocks = kModulations * width;
-  const int64_t num_before = in.cast ? in.cast->pictures_BCRHW.size(2) : in.reference_BCHW.defined() ? 1 : 0;
-  const auto frames = num_before + in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch,
-             columns = in.noisy_BCFHW.size(4) / kPatch;
+  const auto frames = in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch, columns = in.noisy_BCFHW.size(4) / kPatch;
+  const auto of_frame = rows * columns;
+  auto num_before = of_frame * (in.cast ? in.cast->pictures_BCRHW.size(2) : in.reference_BCHW.defined() ? 1 : 0);
+  for (const auto& source : in.sources_BCFHW) num_before += source.select(1, 0).select(0, 0).numel() / (kPatch * kPatch);
   const bool has_given = in.num_given > 0;
   auto modulation = has_given ? at::stack({in.modulation_BM, in.given_modulation_BM}, 1) : in.modulation_BM.unsqueeze(1);
 
   auto tokens = tokens_of(in);
-  const auto num_given = in.num_given * rows * columns, num_noisy = tokens.size(1) - num_given;
-  auto [cos, sin] = in.cast ? Scail::tables(config_, *in.cast, rows, columns)
-                            : rope(config_, frames, rows, columns, in.modulation_BM.options(), {.given = in.given_place});
+  const auto num_given = in.num_given * of_frame, num_noisy = tokens.size(1) - num_given;
+  auto [cos, sin] = tables_of(in);
   const nn::Streams streams(shares(), has_given ? std::vector<int64_t>{num_given, num_noisy} : std::vector<int64_t>{num_noisy});
   const size_t noisy_run = has_given ? 1 : 0;
   auto noisy = streams.here(noisy_run, has_given ? tokens.narrow(1, num_given, num_noisy).contiguous() : tokens);
@@ -271,8 +295,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   };
   auto all = predicted(inputs.front(), 0, noisy_run);
   if (has_given) all = at::cat({predicted(inputs.back(), 1, 0), all}, 1);
-  const auto of_frame = rows * columns, num_frames = frames - num_before;
-  return clip_of_channels_last_tokens(all.narrow(1, num_before * of_frame, num_frames * of_frame), num_frames, rows, columns);
+  return clip_of_channels_last_tokens(all.narrow(1, num_before, frames * of_frame), frames, rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

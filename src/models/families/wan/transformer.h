@@ -41,9 +41,10 @@ class Transformer : public nn::Module, public nn::SharesTokens {
       at::Tensor latents_BCFHW, text_BTE, counts_BT, modulation_BM, image_BNW;
     };
     std::optional<Clip> clip = {};
-    std::optional<Cast> cast = {};  ///< for configs with area_channels: pictures and a clip that drives
-    at::Tensor states_BFM = {};     ///< for configs with talk: what is heard in each frame of the clip
-    at::Tensor is_negative_B = {};  ///< for driven configs: 1 for samples that guidance leads away from, which skip a block
+    nn::Tensors sources_BCFHW = {};  ///< latents of what is changed (Bernini-R), each of its own size: tokens in front of the clip's
+    std::optional<Cast> cast = {};   ///< for configs with area_channels: pictures and a clip that drives
+    at::Tensor states_BFM = {};      ///< for configs with talk: what is heard in each frame of the clip
+    at::Tensor is_negative_B = {};   ///< for driven configs: 1 for samples that guidance leads away from, which skip a block
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
@@ -63,6 +64,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Body;
 
   at::Tensor tokens_of(const Inputs& in) const;
+  std::pair<at::Tensor, at::Tensor> tables_of(const Inputs& in) const;
   nn::Tensors of_clip(const Inputs::Clip& clip) const;
   void run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints);
   void run_driven_blocks(nn::Tensors& inputs, const Inputs& in);
