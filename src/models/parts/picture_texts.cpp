@@ -32,7 +32,9 @@ std::vector<int64_t> ids_of(const tokenizers::ChatTokenizer& tokenizer, const st
   std::vector<int64_t> found;
   for (const auto& token : tokens) {
     if (auto ids = tokenizer.encode_bare(token); ids.size() == 1) found.push_back(ids[0]);
-    else if (found.empty()) data_error("models", "the tokenizer knows no {}, which stands for a picture; take the model's own", token);
+    else if (found.empty())
+      data_error("models", "the tokenizer knows no {}, which stands for a picture; take that of a model that sees, Qwen2.5-VL's say",
+                 token);
   }
   return found;
 }
