@@ -9,8 +9,8 @@ namespace burnish::tokenizers {
 
 std::string to_utf8(int32_t code);
 
-/// Returns the code points of `text`. What is no UTF-8 becomes U+FFFD, one for as many bytes as could begin a character (Unicode 3.9: maximal
-/// subparts), as tokenizers and Python have it.
+/// Returns the code points of `text`. What is no UTF-8 becomes U+FFFD, one for as many bytes as could begin a character (Unicode 3.9:
+/// maximal subparts), as tokenizers and Python have it.
 std::vector<int32_t> code_points(std::string_view text);
 
 /// Composes code points canonically (NFC).

@@ -94,12 +94,11 @@ void Kandinsky5Model::add_transformer(const Source& source) {
 }
 
 void Kandinsky5Model::add_encoders(const Sources& sources) {
-  const QwenUse use{
-      .text = {.comfyui = "text_encoders.qwen25_7b.transformer.", .length = sees_ ? kTextAndPictureLength : kTextLength},
-      .chat = kChat,
-      .drops_before = true,
-      .num_read = qwen_.num_layers,
-      .load = tokenizers::load_qwen_tidying};
+  const QwenUse use{.text = {.comfyui = "text_encoders.qwen25_7b.transformer.", .length = sees_ ? kTextAndPictureLength : kTextLength},
+                    .chat = kChat,
+                    .drops_before = true,
+                    .num_read = qwen_.num_layers,
+                    .load = tokenizers::load_qwen_tidying};
   add(qwen_part(sources.text_encoder, qwen_, use, files_, options_));
   if (sees_) add(vision_recipe(kTower, sources.image_encoder, vision_, pixels_), vision_names(kTower, "lora_vis_"));
   const TextUse clip_use{.name = kClip, .tokenizer = "tokenizer_2", .kohya = "lora_te2_", .comfyui = "text_encoders.clip_l.transformer."};
