@@ -15,6 +15,7 @@
 #include "io/model_values.h"
 #include "models/files/processor_settings.h"
 #include "models/parts/find_components.h"
+#include "models/parts/shared_components.h"
 
 namespace burnish::captioning {
 
@@ -109,7 +110,7 @@ void LanguageModel::find_tokenizer() {
   auto chosen = options_.tokenizer_path;
   if (chosen.empty() && !models::find_tokenizer(files_, "", "tokenizer"))
     chosen = models::folder_with(entry, {"tokenizer.json", "vocab.json"});
-  tokenizer_ = language.load(models::tokenizer_folder(files_, chosen, "tokenizer", "Qwen"), language.chat);
+  tokenizer_ = language.load(models::tokenizer_folder(files_, chosen, "tokenizer", language.name.c_str()), language.chat);
   if (tokenizer_->num_ids() > language.config.vocab_size)
     data_error("captioning", "the tokenizer has {} tokens and the {} knows {}; they belong to different models", tokenizer_->num_ids(),
                language.name, language.config.vocab_size);

@@ -98,6 +98,10 @@ TEST(JoyCaption, RefusesWhatItCannotBe) {
   EXPECT_THAT(refused([](auto& config) { config["vision_feature_layer"] = 4; }), HasSubstr("reads layer 4 of 3"));
   EXPECT_THAT(refused([](auto& config) { config["text_config"]["rope_parameters"]["rope_type"] = "dynamic"; }),
               HasSubstr("stretches positions by \"dynamic\""));
+  const test::Scratch scratch;
+  const auto without_words = changed_model(scratch, [](const auto& name) { return name; });
+  std::filesystem::remove(std::filesystem::path(without_words) / "tokenizer.json");
+  EXPECT_THAT(test::error_of([&] { Opened<LanguageModel> opened(without_words); }), HasSubstr("no JoyCaption tokenizer beside the model"));
   EXPECT_THAT(refused([](auto& config) { config["text_config"]["rope_parameters"]["high_freq_factor"] = 1; }),
               HasSubstr("(llama3) by a factor of 8 from 64 tokens, between 1 and 1 turns"));
 }
