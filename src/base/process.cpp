@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
 
