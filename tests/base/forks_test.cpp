@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <thread>
 #include <vector>
+
+#include "tests/scratch.h"
 
 using namespace burnish;
 
@@ -41,4 +47,16 @@ TEST(Forks, OneThatEndsEarlyHasNoText) {
     return "there";
   });
   EXPECT_EQ(all, (std::vector<std::string>{"", "", "there"}));
+}
+
+TEST(Forks, OneThatTakesLongHoldsUpNoOther) {
+  test::Scratch scratch;
+  const auto sign = scratch / "sign";
+  const auto all = texts(3, 2, [&](int64_t i) -> std::string {
+    if (i == 2) std::ofstream(sign) << "here";
+    for (int waits = 0; i == 0 && waits < 1000 && !std::filesystem::exists(sign); ++waits)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return std::filesystem::exists(sign) ? "seen" : "not seen";
+  });
+  EXPECT_EQ(all.at(0), "seen") << "the third starts when the second has ended, while the first still runs";
 }
