@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <memory>
 
 #include "adapters/adapter_config.h"
 #include "adapters/adapter_tensors.h"
@@ -236,9 +237,10 @@ TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const st
 std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact) const {
   const auto& parameters = optimizer.parameters();
   if (!exact) exact = [&parameters](size_t number, auto in) { return optim::kept_value(parameters[number]).to(in); };
-  std::map<std::string, size_t> index;  // of a parameter in the optimizer
-  for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
-  const ExactOf exact_of = [exact, index](const std::string& parameter, auto in) { return exact(index.at(parameter), in); };
+  // The index of a parameter in the optimizer. Each tensor of a file has a copy of `exact_of`, and all of them share one index.
+  const auto index = std::make_shared<std::map<std::string, size_t>>();
+  for (size_t i = 0; i < parameters.size(); ++i) (*index)[parameters[i].name] = i;
+  const ExactOf exact_of = [exact, index](const std::string& parameter, auto in) { return exact(index->at(parameter), in); };
   auto files = adapter_files(step, dtype);
   for (const auto& component : chosen_->whole_components()) {
     if (chosen_->companion(component) != nullptr) continue;
@@ -246,7 +248,7 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
     TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
     std::map<std::string, std::vector<int64_t>> sizes;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
-      if (auto it = index.find(component + "." + path); it != index.end()) sizes[path] = parameters[it->second].value.sizes().vec();
+      if (auto it = index->find(component + "." + path); it != index->end()) sizes[path] = parameters[it->second].value.sizes().vec();
     });
     add_whole(component, sizes, dtype, exact_of, file);
     files.push_back(std::move(file));
